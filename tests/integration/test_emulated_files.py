@@ -143,24 +143,89 @@ def operations(subject: EmulatedVolume) -> dict[str, int]:
     return {name: counted["count"] for name, counted in subject.counters()["operations"].items()}
 
 
-def test_one_small_file_takes_the_round_trips_of_nfs(root: Path) -> None:
-    """lookup, create, write at close, close; the time of written data travels with it, as in NFS."""
+def grown(subject: EmulatedVolume, before: dict[str, int], *names: str) -> dict[str, int]:
+    """Return how many requests of each name were made since."""
+    after = operations(subject)
+    return {name: after.get(name, 0) - before.get(name, 0) for name in names}
+
+
+@pytest.mark.parametrize(("exclusive", "setattrs"), [(os.O_EXCL, 1), (0, 0)])
+def test_one_small_file_takes_the_round_trips_of_nfs(root: Path, exclusive: int, setattrs: int) -> None:
+    """create, write at close, close; a SETATTR after an exclusive one; the time of written data travels with it."""
     with volume(root, "fsx-openzfs", **FAST_FSX) as subject:
-        descriptor = os.open(subject.data / "file", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        descriptor = os.open(subject.data / "file", os.O_CREAT | exclusive | os.O_WRONLY, 0o644)
         for piece in range(4):
             os.write(descriptor, b"x" * 4096)
             assert operations(subject).get("write", 0) == 0, piece
         os.close(descriptor)
-        counted = operations(subject)
-        assert {name: counted.get(name, 0) for name in ("create", "write", "close", "setattr")} == {
+        assert grown(subject, {}, "create", "write", "close", "setattr") == {
             "create": 1,
             "write": 1,
             "close": 1,
-            "setattr": 0,
+            "setattr": setattrs,
         }
         (subject.data / "file").chmod(0o600)
         os.utime(subject.data / "file", (1, 1))
-        assert operations(subject)["setattr"] == 2
+        assert operations(subject)["setattr"] == setattrs + 2
+
+
+def test_a_rewritten_file_is_truncated_by_a_request_of_its_own(root: Path) -> None:
+    with volume(root, "fsx-openzfs", **FAST_FSX) as subject:
+        file = subject.data / "file"
+        file.write_text("old text")
+        before = operations(subject)
+        file.write_text("new")
+        assert grown(subject, before, "open", "setattr", "write") == {"open": 1, "setattr": 1, "write": 1}
+        before = operations(subject)
+        with file.open("r+") as kept:
+            assert kept.read() == "new"
+        assert grown(subject, before, "open", "setattr") == {"open": 1, "setattr": 0}
+
+
+@pytest.mark.parametrize(("mib", "commits"), [(0, 0), (1, 0), (3, 1)])
+def test_data_of_one_write_needs_no_commit(root: Path, mib: int, commits: int) -> None:
+    """Linux' NFS client asks for a durable WRITE where one has all; more are committed together, and only once."""
+    with volume(root, "fsx-openzfs", **FAST_FSX) as subject:
+        descriptor = os.open(subject.data / "file", os.O_CREAT | os.O_WRONLY, 0o644)
+        os.write(descriptor, b"x" * (mib << 20))
+        os.fsync(descriptor)
+        assert grown(subject, {}, "write", "flush") == {"write": mib, "flush": commits}
+        os.fsync(descriptor)
+        assert operations(subject).get("flush", 0) == commits
+        os.close(descriptor)
+
+
+def test_a_name_that_is_not_there_is_asked_for_once(root: Path) -> None:
+    """As by an NFS client, which believes it as long as attributes, and not beyond its own change."""
+    with volume(root, "fsx-openzfs", **FAST_FSX) as subject:
+        name = subject.data / "name"
+        assert [name.exists() for _ in range(3)] == [False] * 3
+        assert operations(subject)["lookup"] == 1
+        name.touch()
+        assert name.exists()
+        name.unlink()
+        assert not name.exists()
+        (subject.data / "from").touch()
+        (subject.data / "from").rename(name)
+        assert name.exists()
+
+
+def test_making_a_name_takes_the_time_of_one_request(root: Path) -> None:
+    """The kernel looks a name up before it makes it, an NFS client does not; a program's own stat is a request."""
+    files = 20
+    with volume(root, "fsx-openzfs", **FAST_FSX, mode="async", round_trip_us="20000") as subject:
+
+        def create_s(kind: str, *, ask: bool) -> float:
+            before = subject.counters()["operations"].get("create", {}).get("time_us", 0)
+            for number in range(files):
+                path = subject.data / f"{kind}-{number}"
+                assert not (ask and path.exists())
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
+            return (subject.counters()["operations"]["create"]["time_us"] - before) / 1e6
+
+        made_s, asked_and_made_s = create_s("made", ask=False), create_s("asked", ask=True)
+        assert asked_and_made_s > 0.5 * files * 0.020
+        assert made_s < 0.6 * asked_and_made_s
 
 
 def test_a_sync_mount_sends_each_write_by_itself(root: Path) -> None:

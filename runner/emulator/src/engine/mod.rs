@@ -146,7 +146,18 @@ impl Engine {
         work: impl FnOnce() -> Result<T, Errno>,
         reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
-        self.carry_out(request, None, |_, _| work(), |_| None, reply);
+        self.perform_in_part(request, 0, work, reply);
+    }
+
+    /// As `perform`, of an operation that has taken some of its time already: by another request, which is a part of it.
+    pub fn perform_in_part<T: Send + 'static>(
+        self: &Arc<Self>,
+        request: &Request,
+        took: Nanos,
+        work: impl FnOnce() -> Result<T, Errno>,
+        reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
+    ) {
+        self.carry_out(request, took, None, |_, _| work(), |_| None, reply);
     }
 
     /// As `perform`, for a transfer. `work` may only begin it, by the `Transfers` that it is given when there is time; it
@@ -157,18 +168,20 @@ impl Engine {
         work: impl FnOnce(Option<&Transfers>, Nanos) -> Result<Arc<Transfer>, Errno>,
         reply: impl FnOnce(Result<Arc<Transfer>, Errno>) + Send + 'static,
     ) {
-        self.carry_out(request, self.queue.transfers(), work, |transfer| Some(Arc::clone(transfer)), reply);
+        self.carry_out(request, 0, self.queue.transfers(), work, |transfer| Some(Arc::clone(transfer)), reply);
     }
 
     fn carry_out<T: Send + 'static>(
         self: &Arc<Self>,
         request: &Request,
+        took: Nanos,
         transfers: Option<&Transfers>,
         work: impl FnOnce(Option<&Transfers>, Nanos) -> Result<T, Errno>,
         transfer_of: impl FnOnce(&T) -> Option<Arc<Transfer>>,
         reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
-        let Some(admitted) = self.begin(request) else { return reply(Err(Errno::IO)) };
+        let Some(mut admitted) = self.begin(request) else { return reply(Err(Errno::IO)) };
+        admitted.due = admitted.due.saturating_sub(took).max(admitted.arrived);
         let transfers = transfers.filter(|_| admitted.due - admitted.arrived >= LEISURE);
         let result = if admitted.fails { Err(Errno::IO) } else { self.work(|| work(transfers, admitted.due)) };
         let worked = self.clock.now();

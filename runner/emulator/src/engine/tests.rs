@@ -57,6 +57,25 @@ fn a_reply_comes_no_earlier_than_due_and_after_it_was_counted() {
 }
 
 #[test]
+fn what_another_request_took_is_taken_off_and_no_more() {
+    let engine = engine(3_600_000_000.0);
+    let took = |nanos: Nanos| {
+        let (sender, receiver) = mpsc::channel();
+        engine.perform_in_part(&READ, nanos, || Ok(7), move |result| drop(sender.send(result)));
+        receiver
+    };
+    let (none, half, all, more) = (took(0), took(1_800_000_000_000), took(3_600_000_000_000), took(Nanos::MAX));
+    for complete in [all, more] {
+        assert_eq!(complete.recv_timeout(PATIENCE), Ok(Ok(7)));
+    }
+    for waiting in [none, half] {
+        assert!(waiting.try_recv().is_err());
+    }
+    assert_eq!(engine.counters().op(Op::Read).count, 2);
+    engine.stop();
+}
+
+#[test]
 fn only_those_who_waited_complete_together_and_hardly_later() {
     assert_eq!(coalesced(1_234_567, 0), 1_234_567);
     let (one, other) = (coalesced(20_000_001, 2_000_000), coalesced(20_040_000, 2_050_000));

@@ -5,6 +5,7 @@
 //! trip of the network file system. Locks are the kernel's own (local). As in NFS up to 4.1 there are no extended
 //! attributes and no search for holes.
 
+mod client;
 mod names;
 mod nodes;
 mod place;
@@ -27,6 +28,7 @@ use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, fstatvfs, linkat, mkdirat, mknodat, open, readlinkat,
     symlinkat,
 };
+use rustix::io::Errno;
 
 use crate::engine::Health;
 use crate::frontend::{negotiate, perform_empty, reply_errno};
@@ -52,7 +54,13 @@ impl Filesystem for FilesFs {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.entry(Op::Lookup, || self.tree.lookup(parent.0, name), reply);
+        if self.engine.health() == Health::Attached
+            && self.client.knows_absent(parent.0, name, self.engine.now())
+            && self.tree.lacks(parent.0, name)
+        {
+            return reply.error(reply_errno(Errno::NOENT));
+        }
+        self.entry(Op::Lookup, (parent.0, name), || self.tree.lookup(parent.0, name), reply);
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, lookups: u64) {
@@ -120,7 +128,7 @@ impl Filesystem for FilesFs {
             self.give_attributes(&[parent.0]);
             self.tree.lookup(parent.0, name)
         };
-        self.entry(Op::Create, make, reply);
+        self.entry(Op::Create, (parent.0, name), make, reply);
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
@@ -131,7 +139,7 @@ impl Filesystem for FilesFs {
             self.give_attributes(&[parent.0]);
             self.tree.lookup(parent.0, name)
         };
-        self.entry(Op::Create, make, reply);
+        self.entry(Op::Create, (parent.0, name), make, reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
@@ -142,7 +150,7 @@ impl Filesystem for FilesFs {
             self.give_attributes(&[parent.0]);
             self.tree.lookup(parent.0, name)
         };
-        self.entry(Op::Create, make, reply);
+        self.entry(Op::Create, (parent.0, name), make, reply);
     }
 
     fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -153,7 +161,7 @@ impl Filesystem for FilesFs {
             self.give_attributes(&[ino.0, parent.0]);
             self.tree.lookup(parent.0, name)
         };
-        self.entry(Op::Create, make, reply);
+        self.entry(Op::Create, (parent.0, name), make, reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -177,25 +185,31 @@ impl Filesystem for FilesFs {
         reply: ReplyEmpty,
     ) {
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
+        let took = self.client.make(new_parent.0, new_name);
         let work = || {
             self.tree.rename(self.engine.now(), (parent.0, name), (new_parent.0, new_name), flags)?;
             self.give_attributes(&[parent.0, new_parent.0]);
             Ok(())
         };
-        perform_empty(&self.engine, &Asked::metadata(Op::Rename), work, reply);
+        self.engine.perform_in_part(&Asked::metadata(Op::Rename), took, work, move |result| match result {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(reply_errno(error)),
+        });
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let flags = OFlags::from_bits_retain(flags.0 as u32);
         let work = || {
-            let opened = self.tree.open_node(self.engine.now(), ino.0, OFlags::from_bits_retain(flags.0 as u32))?;
+            let opened = self.tree.open_node(self.engine.now(), ino.0, flags)?;
             let answer = self.open_flags(&opened);
             self.give_attributes(&[ino.0]);
             Ok((self.handle(opened), answer))
         };
-        self.engine.perform(&Asked::metadata(Op::Open), work, move |result| match result {
+        let answer = |result| match result {
             Ok((handle, flags)) => reply.opened(FileHandle(handle), flags),
             Err(error) => reply.error(reply_errno(error)),
-        });
+        };
+        self.perform_then_setattr(Op::Open, 0, flags.contains(OFlags::TRUNC), work, answer);
     }
 
     fn create(
@@ -208,21 +222,22 @@ impl Filesystem for FilesFs {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let ttl = self.ttl;
+        let (ttl, took) = (self.ttl, self.client.make(parent.0, name));
+        let flags = OFlags::from_bits_retain(flags as u32);
         let work = || {
             let owner = (request.uid(), request.gid());
-            let flags = OFlags::from_bits_retain(flags as u32);
             let (attr, generation, opened) = self.tree.create(self.engine.now(), parent.0, name, mode, flags, owner)?;
             let answer = self.open_flags(&opened);
             self.give_attributes(&[parent.0, attr.ino.0]);
             Ok((attr, generation, self.handle(opened), answer))
         };
-        self.engine.perform(&Asked::metadata(Op::Create), work, move |result| match result {
+        let answer = move |result| match result {
             Ok((attr, generation, handle, flags)) => {
                 reply.created(&ttl, &attr, generation, FileHandle(handle), flags);
             }
             Err(error) => reply.error(reply_errno(error)),
-        });
+        };
+        self.perform_then_setattr(Op::Create, took, flags.contains(OFlags::EXCL), work, answer);
     }
 
     fn read(
@@ -259,6 +274,7 @@ impl Filesystem for FilesFs {
         let asked = Asked { op: Op::Write, stream: ino.0, offset, bytes: data.len() as u64 };
         let work = || {
             let written = self.tree.write(self.engine.now(), self.file(handle)?.as_ref(), offset, data)?;
+            self.client.write(ino.0);
             self.give_attributes(&[ino.0]);
             Ok(written)
         };
@@ -272,6 +288,7 @@ impl Filesystem for FilesFs {
     fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         let work = || {
             let opened = self.file(handle)?;
+            self.client.is_committed(opened.ino);
             self.tree.closed(&opened);
             self.tree.sync(&opened, true)
         };
@@ -292,8 +309,14 @@ impl Filesystem for FilesFs {
         reply.ok();
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+    fn fsync(&self, _: &Request, ino: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
         let work = || self.tree.sync(self.file(handle)?.as_ref(), data_only);
+        if self.client.is_committed(ino.0) && self.engine.health() == Health::Attached {
+            return match self.engine.work(work) {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(reply_errno(error)),
+            };
+        }
         perform_empty(&self.engine, &Asked::metadata(Op::Flush), work, reply);
     }
 

@@ -13,6 +13,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::client::Client;
 use super::tree::{Name, Opened, Tree, magic_path};
 use crate::engine::Engine;
 use crate::frontend::reply_errno;
@@ -31,6 +32,7 @@ pub(super) struct Change {
 pub struct FilesFs {
     pub(super) engine: Arc<Engine>,
     pub(super) tree: Arc<Tree>,
+    pub(super) client: Arc<Client>,
     pub(super) ttl: Duration,
     pub(super) client_sync: bool,
     pub(super) files: RwLock<HashMap<u64, Arc<Opened>>>,
@@ -58,6 +60,7 @@ impl FilesFs {
         FilesFs {
             engine,
             tree,
+            client: Arc::default(),
             ttl,
             client_sync,
             files: RwLock::default(),
@@ -88,22 +91,46 @@ impl FilesFs {
     pub(super) fn entry(
         &self,
         op: Op,
+        name: (u64, &OsStr),
         work: impl FnOnce() -> Result<(FileAttr, Generation), Errno>,
         reply: ReplyEntry,
     ) {
-        let (ttl, tree) = (self.ttl, Arc::clone(&self.tree));
+        let (ttl, tree, client) = (self.ttl, Arc::clone(&self.tree), Arc::clone(&self.client));
+        let took = if op == Op::Create { client.make(name.0, name.1) } else { 0 };
+        let (engine, asked, parent, name) = (Arc::clone(&self.engine), self.engine.now(), name.0, name.1.to_owned());
         let found = Arc::new(AtomicU64::new(0));
         let noted = Arc::clone(&found);
         let work = || work().inspect(|(attr, _)| noted.store(attr.ino.0, Relaxed));
-        self.engine.perform(&Asked::metadata(op), work, move |result| match result {
+        self.engine.perform_in_part(&Asked::metadata(op), took, work, move |result| match result {
             Ok((attr, generation)) => reply.entry(&ttl, &attr, generation),
             Err(error) => {
+                if op == Op::Lookup && error == Errno::NOENT {
+                    let now = engine.now();
+                    client.learn_absent(parent, &name, now + ttl.as_nanos() as Nanos, now - asked);
+                }
                 match found.load(Relaxed) {
                     0 => {}
                     ino => tree.forget(ino, 1),
                 }
                 reply.error(reply_errno(error));
             }
+        });
+    }
+
+    /// Performs an operation that a client of NFS follows with a SETATTR of its own: after an exclusive OPEN, whose
+    /// verifier takes the place of the times, and after one that is to truncate.
+    pub(super) fn perform_then_setattr<T: Send + 'static>(
+        &self,
+        op: Op,
+        took: Nanos,
+        sets: bool,
+        work: impl FnOnce() -> Result<T, Errno>,
+        answer: impl FnOnce(Result<T, Errno>) + Send + 'static,
+    ) {
+        let engine = Arc::clone(&self.engine);
+        self.engine.perform_in_part(&Asked::metadata(op), took, work, move |result| match result {
+            Ok(done) if sets => engine.perform(&Asked::metadata(Op::Setattr), || Ok(done), answer),
+            result => answer(result),
         });
     }
 

@@ -132,6 +132,12 @@ impl Tree {
         Ok((self.attr_of(ino, &stat), Generation(generation)))
     }
 
+    /// Whether a name is not there.
+    pub fn lacks(&self, parent: u64, name: &OsStr) -> bool {
+        let Ok(parent) = self.place(parent) else { return false };
+        statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).is_err_and(|error| error == Errno::NOENT)
+    }
+
     pub fn forget(&self, ino: u64, lookups: u64) {
         self.nodes().forget(ino, lookups);
     }
