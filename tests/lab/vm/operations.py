@@ -20,8 +20,7 @@ emulated. Requests of less than 0.2 a file are left out: they are made once for 
 - *Flushes* of the server's disk for one file, so durable changes.
 - `delegations`: a client opens and closes a file that the server has delegated to it without a request. knfsd hands
   delegations out, EFS does not (its documentation, "Unsupported NFSv4 features"): the other rows are without.
-- `emulated`: requests of the emulated volume, by the emulator's names (`record emulated`); no disk, no server. A
-  lookup before a create or a rename is the kernel's: its time is taken off that request, and is no round trip.
+- `emulated`: requests of the emulated volume, by the emulator's names (`record emulated`); no disk, no server.
 - *Server*: whether its own counts (/proc/net/rpc/nfsd) agree with the client's, for the operations that both have.
 
 | action | NFS | requests a file | flushes | server |

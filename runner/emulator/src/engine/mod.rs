@@ -146,18 +146,29 @@ impl Engine {
         work: impl FnOnce() -> Result<T, Errno>,
         reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
-        self.perform_in_part(request, 0, work, reply);
+        self.perform_after(None, request, work, reply);
     }
 
-    /// As `perform`, of an operation that has taken some of its time already: by another request, which is a part of it.
-    pub fn perform_in_part<T: Send + 'static>(
+    /// As `perform`, where the caller is to wait for another operation first.
+    pub fn perform_after<T: Send + 'static>(
         self: &Arc<Self>,
+        first: Option<Op>,
         request: &Request,
-        took: Nanos,
         work: impl FnOnce() -> Result<T, Errno>,
         reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
-        self.carry_out(request, took, None, |_, _| work(), |_| None, reply);
+        let later = first.map_or(0, |op| self.pass(op));
+        self.carry_out(request, later, None, |_, _| work(), |_| None, reply);
+    }
+
+    /// Counts an operation without work as if it had been done; returns what it takes.
+    fn pass(&self, op: Op) -> Nanos {
+        let arrived = self.clock.now();
+        let Admission { due, waited, .. } = self.admit(arrived, &Request::metadata(op));
+        self.counters.begin(op, waited);
+        let done = Finished { op, bytes: 0, failed: false, arrived, due, worked: arrived, completed: due };
+        self.counters.finish(&done, self.tolerance);
+        due - arrived
     }
 
     /// As `perform`, for a transfer. `work` may only begin it, by the `Transfers` that it is given when there is time; it
@@ -174,14 +185,14 @@ impl Engine {
     fn carry_out<T: Send + 'static>(
         self: &Arc<Self>,
         request: &Request,
-        took: Nanos,
+        later: Nanos,
         transfers: Option<&Transfers>,
         work: impl FnOnce(Option<&Transfers>, Nanos) -> Result<T, Errno>,
         transfer_of: impl FnOnce(&T) -> Option<Arc<Transfer>>,
         reply: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
         let Some(mut admitted) = self.begin(request) else { return reply(Err(Errno::IO)) };
-        admitted.due = admitted.due.saturating_sub(took).max(admitted.arrived);
+        admitted.due += later;
         let transfers = transfers.filter(|_| admitted.due - admitted.arrived >= LEISURE);
         let result = if admitted.fails { Err(Errno::IO) } else { self.work(|| work(transfers, admitted.due)) };
         let worked = self.clock.now();

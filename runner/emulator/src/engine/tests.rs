@@ -57,21 +57,16 @@ fn a_reply_comes_no_earlier_than_due_and_after_it_was_counted() {
 }
 
 #[test]
-fn what_another_request_took_is_taken_off_and_no_more() {
-    let engine = engine(3_600_000_000.0);
-    let took = |nanos: Nanos| {
-        let (sender, receiver) = mpsc::channel();
-        engine.perform_in_part(&READ, nanos, || Ok(7), move |result| drop(sender.send(result)));
-        receiver
-    };
-    let (none, half, all, more) = (took(0), took(1_800_000_000_000), took(3_600_000_000_000), took(Nanos::MAX));
-    for complete in [all, more] {
-        assert_eq!(complete.recv_timeout(PATIENCE), Ok(Ok(7)));
-    }
-    for waiting in [none, half] {
-        assert!(waiting.try_recv().is_err());
-    }
-    assert_eq!(engine.counters().op(Op::Read).count, 2);
+fn an_operation_after_another_takes_the_time_of_both() {
+    let engine = engine(20_000.0);
+    let asked = engine.now();
+    let (sender, receiver) = mpsc::channel();
+    engine.perform_after(Some(Op::Read), &READ, || Ok(7), move |result| sender.send(result).unwrap());
+    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(Ok(7)));
+    assert!(engine.now() - asked >= 40_000_000);
+    let read = engine.counters().op(Op::Read);
+    assert_eq!((read.count, read.bytes), (2, 4096));
+    assert!(read.time_us >= 60_000, "20 ms, and the 40 ms of the one that waited for it");
     engine.stop();
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Counted with Linux 6.12 as client (docs/emulated-volumes.md). The client asks for a name that is not there once, and
 //! not at all before it makes the name: OPEN, CREATE and RENAME carry it (`nfs_is_exclusive_create`, `nfs_atomic_open`).
+//! Whether a name is going to be made shows one request later, so a question is paid by what the thread asks next.
 //! Data that is one WRITE is written durably when it is synced or closed, without a COMMIT (`FLUSH_COND_STABLE`).
 
 use std::collections::HashMap;
@@ -11,22 +12,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::model::request::Nanos;
 
-/// So many names are remembered at most; beyond, the client asks anew.
+/// So many names and threads are remembered at most; beyond, the client asks anew.
 const NAMES_MAX: usize = 1 << 16;
-
-/// A name that was asked for and is not there.
-struct Absent {
-    until: Nanos,
-    /// What the latest question took: it is the first part of the request that makes the name, if that comes next.
-    took: Nanos,
-}
 
 /// A name in a directory, which its inode names.
 type Name = (u64, OsString);
 
 #[derive(Default)]
+struct Absent {
+    /// Names that are not there, and until when the client believes that.
+    until: HashMap<Name, Nanos>,
+    /// The latest name that the kernel asked for on behalf of a thread, where that was not there and has cost nothing
+    /// yet: it may be a part of the thread's next request, which makes the name. If not, that request takes its time.
+    owed: HashMap<u32, Name>,
+}
+
+#[derive(Default)]
 pub struct Client {
-    absent: Mutex<HashMap<Name, Absent>>,
+    absent: Mutex<Absent>,
     /// How many writes of a file were sent since it was last synced or closed.
     uncommitted: Mutex<HashMap<u64, u32>>,
 }
@@ -36,28 +39,34 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Client {
-    /// Whether the client knows that the name is not there, and does not ask. The next request that makes the name is
-    /// then one of its own.
-    pub fn knows_absent(&self, parent: u64, name: &OsStr, now: Nanos) -> bool {
+    /// Notes that a thread asked for a name that is not there. Returns whether a question is to be paid now: an earlier
+    /// one of the thread. This one is free where the client knows the answer, else it is owed.
+    pub fn miss(&self, thread: u32, parent: u64, name: &OsStr, now: Nanos, until: Nanos) -> bool {
         let mut absent = locked(&self.absent);
-        let Some(known) = absent.get_mut(&(parent, name.to_owned())) else { return false };
-        known.took = 0;
-        now < known.until
-    }
-
-    /// Notes that a name is not there, and how long it took to learn that.
-    pub fn learn_absent(&self, parent: u64, name: &OsStr, until: Nanos, took: Nanos) {
-        let mut absent = locked(&self.absent);
-        if absent.len() >= NAMES_MAX {
-            absent.clear();
+        let owed = absent.owed.remove(&thread).is_some();
+        let name = (parent, name.to_owned());
+        if absent.until.get(&name).is_none_or(|until| *until <= now) {
+            if absent.until.len() >= NAMES_MAX || absent.owed.len() >= NAMES_MAX {
+                *absent = Absent::default();
+            }
+            absent.until.insert(name.clone(), until);
+            absent.owed.insert(thread, name);
         }
-        absent.insert((parent, name.to_owned()), Absent { until, took });
+        owed
     }
 
-    /// Notes that a name is being made. Returns what the kernel's own question for it took, which the client's request
-    /// does not take: 0 where something else asked.
-    pub fn make(&self, parent: u64, name: &OsStr) -> Nanos {
-        locked(&self.absent).remove(&(parent, name.to_owned())).map_or(0, |known| known.took)
+    /// Notes that a thread makes a name. Returns whether an earlier question of the thread is to be paid: not the
+    /// kernel's own for this name.
+    pub fn make(&self, thread: u32, parent: u64, name: &OsStr) -> bool {
+        let mut absent = locked(&self.absent);
+        let name = (parent, name.to_owned());
+        absent.until.remove(&name);
+        absent.owed.remove(&thread).is_some_and(|owed| owed != name)
+    }
+
+    /// Whether a thread that makes another request is to pay an earlier question.
+    pub fn settle(&self, thread: u32) -> bool {
+        locked(&self.absent).owed.remove(&thread).is_some()
     }
 
     pub fn write(&self, ino: u64) {
@@ -79,40 +88,49 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_s_question_before_a_name_is_made_is_part_of_making_it() {
+    fn the_kernel_s_question_before_a_name_is_made_costs_nothing() {
         let client = Client::default();
-        assert!(!client.knows_absent(1, name("a"), 0));
-        client.learn_absent(1, name("a"), 100, 7);
-        assert_eq!(client.make(2, name("a")), 0, "another directory");
-        assert_eq!(client.make(1, name("a")), 7);
-        assert_eq!(client.make(1, name("a")), 0, "it is there now");
-        assert!(!client.knows_absent(1, name("a"), 0));
+        assert!(!client.miss(9, 1, name("a"), 0, 100));
+        assert!(!client.make(9, 1, name("a")));
+        assert!(!client.settle(9));
     }
 
     #[test]
-    fn a_question_of_the_program_s_own_is_a_request_and_the_next_one_is_none() {
+    fn a_question_of_the_program_s_own_is_paid_by_the_thread_s_next_request() {
         let client = Client::default();
-        client.learn_absent(1, name("a"), 100, 7);
-        assert!(client.knows_absent(1, name("a"), 99));
-        assert_eq!(client.make(1, name("a")), 0, "stat, then open: two requests of an NFS client");
+        assert!(!client.miss(9, 1, name("a"), 0, 100));
+        assert!(client.miss(9, 1, name("a"), 1, 101), "stat, then the kernel's own before open");
+        assert!(!client.make(9, 1, name("a")));
+        assert!(!client.miss(9, 1, name("b"), 0, 100));
+        assert!(client.make(9, 2, name("b")), "another directory");
+        assert!(!client.miss(9, 1, name("c"), 0, 100));
+        assert!(!client.settle(8), "another thread");
+        assert!(client.settle(9));
+        assert!(!client.settle(9), "once");
     }
 
     #[test]
-    fn what_is_absent_is_believed_for_a_while() {
+    fn what_is_absent_is_believed_for_a_while_and_until_it_is_made() {
         let client = Client::default();
-        client.learn_absent(1, name("a"), 100, 7);
-        assert!(client.knows_absent(1, name("a"), 99));
-        assert!(!client.knows_absent(1, name("a"), 100));
+        client.miss(9, 1, name("a"), 0, 100);
+        client.settle(9);
+        client.miss(9, 1, name("a"), 99, 199);
+        assert!(!client.settle(9), "known");
+        client.miss(9, 1, name("a"), 100, 200);
+        assert!(client.settle(9), "asked anew");
+        client.make(9, 1, name("a"));
+        client.miss(9, 1, name("a"), 101, 201);
+        assert!(client.settle(9), "it was there meanwhile");
     }
 
     #[test]
     fn names_do_not_fill_the_memory() {
         let client = Client::default();
         for number in 0..=NAMES_MAX {
-            client.learn_absent(1, OsStr::new(&number.to_string()), 100, 0);
+            client.miss(number as u32, 1, OsStr::new(&number.to_string()), 0, 100);
         }
-        assert!(locked(&client.absent).len() <= NAMES_MAX);
-        assert!(client.knows_absent(1, OsStr::new(&NAMES_MAX.to_string()), 0));
+        let absent = locked(&client.absent);
+        assert!(absent.until.len() <= NAMES_MAX && absent.owed.len() <= NAMES_MAX);
     }
 
     #[test]

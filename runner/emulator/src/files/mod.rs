@@ -32,7 +32,7 @@ use rustix::io::Errno;
 
 use crate::engine::Health;
 use crate::frontend::{negotiate, perform_empty, reply_errno};
-use crate::model::request::{Op, Request as Asked};
+use crate::model::request::{Nanos, Op, Request as Asked};
 use state::Change;
 pub use state::FilesFs;
 pub use tree::Tree;
@@ -53,14 +53,21 @@ impl Filesystem for FilesFs {
         Ok(())
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        if self.engine.health() == Health::Attached
-            && self.client.knows_absent(parent.0, name, self.engine.now())
-            && self.tree.lacks(parent.0, name)
-        {
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        if self.engine.health() != Health::Attached || !self.tree.lacks(parent.0, name) {
+            let owed = self.client.settle(request.pid());
+            return self.entry(Op::Lookup, owed, || self.tree.lookup(parent.0, name), reply);
+        }
+        let now = self.engine.now();
+        let until = now + self.ttl.as_nanos() as Nanos;
+        if !self.client.miss(request.pid(), parent.0, name, now, until) {
             return reply.error(reply_errno(Errno::NOENT));
         }
-        self.entry(Op::Lookup, (parent.0, name), || self.tree.lookup(parent.0, name), reply);
+        self.engine.perform(
+            &Asked::metadata(Op::Lookup),
+            || Err(Errno::NOENT),
+            move |result: Result<(), Errno>| reply.error(reply_errno(result.err().unwrap_or(Errno::NOENT))),
+        );
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, lookups: u64) {
@@ -128,7 +135,7 @@ impl Filesystem for FilesFs {
             self.give_attributes(&[parent.0]);
             self.tree.lookup(parent.0, name)
         };
-        self.entry(Op::Create, (parent.0, name), make, reply);
+        self.entry(Op::Create, self.client.make(request.pid(), parent.0, name), make, reply);
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
@@ -139,7 +146,7 @@ impl Filesystem for FilesFs {
             self.give_attributes(&[parent.0]);
             self.tree.lookup(parent.0, name)
         };
-        self.entry(Op::Create, (parent.0, name), make, reply);
+        self.entry(Op::Create, self.client.make(request.pid(), parent.0, name), make, reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
@@ -150,10 +157,10 @@ impl Filesystem for FilesFs {
             self.give_attributes(&[parent.0]);
             self.tree.lookup(parent.0, name)
         };
-        self.entry(Op::Create, (parent.0, name), make, reply);
+        self.entry(Op::Create, self.client.make(request.pid(), parent.0, name), make, reply);
     }
 
-    fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn link(&self, request: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let make = || {
             let (place, parent_place) = (self.tree.place(ino.0)?, self.tree.place(parent.0)?);
             linkat(CWD, magic_path(&place).as_str(), parent_place, name, AtFlags::SYMLINK_FOLLOW)?;
@@ -161,22 +168,22 @@ impl Filesystem for FilesFs {
             self.give_attributes(&[ino.0, parent.0]);
             self.tree.lookup(parent.0, name)
         };
-        self.entry(Op::Create, (parent.0, name), make, reply);
+        self.entry(Op::Create, self.client.make(request.pid(), parent.0, name), make, reply);
     }
 
-    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let remove = || self.remove(parent.0, name, AtFlags::empty());
-        perform_empty(&self.engine, &Asked::metadata(Op::Unlink), remove, reply);
+        self.change_names(Op::Unlink, self.client.settle(request.pid()), remove, reply);
     }
 
-    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let remove = || self.remove(parent.0, name, AtFlags::REMOVEDIR);
-        perform_empty(&self.engine, &Asked::metadata(Op::Unlink), remove, reply);
+        self.change_names(Op::Unlink, self.client.settle(request.pid()), remove, reply);
     }
 
     fn rename(
         &self,
-        _: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -185,19 +192,16 @@ impl Filesystem for FilesFs {
         reply: ReplyEmpty,
     ) {
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-        let took = self.client.make(new_parent.0, new_name);
+        let owed = self.client.make(request.pid(), new_parent.0, new_name);
         let work = || {
             self.tree.rename(self.engine.now(), (parent.0, name), (new_parent.0, new_name), flags)?;
             self.give_attributes(&[parent.0, new_parent.0]);
             Ok(())
         };
-        self.engine.perform_in_part(&Asked::metadata(Op::Rename), took, work, move |result| match result {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(reply_errno(error)),
-        });
+        self.change_names(Op::Rename, owed, work, reply);
     }
 
-    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let flags = OFlags::from_bits_retain(flags.0 as u32);
         let work = || {
             let opened = self.tree.open_node(self.engine.now(), ino.0, flags)?;
@@ -209,7 +213,13 @@ impl Filesystem for FilesFs {
             Ok((handle, flags)) => reply.opened(FileHandle(handle), flags),
             Err(error) => reply.error(reply_errno(error)),
         };
-        self.perform_then_setattr(Op::Open, 0, flags.contains(OFlags::TRUNC), work, answer);
+        self.perform_then_setattr(
+            Op::Open,
+            self.client.settle(request.pid()),
+            flags.contains(OFlags::TRUNC),
+            work,
+            answer,
+        );
     }
 
     fn create(
@@ -222,7 +232,7 @@ impl Filesystem for FilesFs {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let (ttl, took) = (self.ttl, self.client.make(parent.0, name));
+        let (ttl, owed) = (self.ttl, self.client.make(request.pid(), parent.0, name));
         let flags = OFlags::from_bits_retain(flags as u32);
         let work = || {
             let owner = (request.uid(), request.gid());
@@ -237,7 +247,7 @@ impl Filesystem for FilesFs {
             }
             Err(error) => reply.error(reply_errno(error)),
         };
-        self.perform_then_setattr(Op::Create, took, flags.contains(OFlags::EXCL), work, answer);
+        self.perform_then_setattr(Op::Create, owed, flags.contains(OFlags::EXCL), work, answer);
     }
 
     fn read(

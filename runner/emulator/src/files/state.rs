@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, UNIX_EPOCH};
 
-use fuser::{FileAttr, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyDirectory, ReplyEntry, TimeOrNow};
+use fuser::{
+    FileAttr, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyDirectory, ReplyEmpty, ReplyEntry, TimeOrNow,
+};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, chmod, chownat, utimensat,
 };
@@ -32,7 +34,7 @@ pub(super) struct Change {
 pub struct FilesFs {
     pub(super) engine: Arc<Engine>,
     pub(super) tree: Arc<Tree>,
-    pub(super) client: Arc<Client>,
+    pub(super) client: Client,
     pub(super) ttl: Duration,
     pub(super) client_sync: bool,
     pub(super) files: RwLock<HashMap<u64, Arc<Opened>>>,
@@ -55,12 +57,17 @@ fn timespec(time: Option<TimeOrNow>) -> Timespec {
     }
 }
 
+/// The question for a name that is to be paid before a request.
+fn first(owed: bool) -> Option<Op> {
+    owed.then_some(Op::Lookup)
+}
+
 impl FilesFs {
     pub fn new(engine: Arc<Engine>, tree: Arc<Tree>, ttl: Duration, client_sync: bool) -> Self {
         FilesFs {
             engine,
             tree,
-            client: Arc::default(),
+            client: Client::default(),
             ttl,
             client_sync,
             files: RwLock::default(),
@@ -91,23 +98,17 @@ impl FilesFs {
     pub(super) fn entry(
         &self,
         op: Op,
-        name: (u64, &OsStr),
+        owed: bool,
         work: impl FnOnce() -> Result<(FileAttr, Generation), Errno>,
         reply: ReplyEntry,
     ) {
-        let (ttl, tree, client) = (self.ttl, Arc::clone(&self.tree), Arc::clone(&self.client));
-        let took = if op == Op::Create { client.make(name.0, name.1) } else { 0 };
-        let (engine, asked, parent, name) = (Arc::clone(&self.engine), self.engine.now(), name.0, name.1.to_owned());
+        let (ttl, tree) = (self.ttl, Arc::clone(&self.tree));
         let found = Arc::new(AtomicU64::new(0));
         let noted = Arc::clone(&found);
         let work = || work().inspect(|(attr, _)| noted.store(attr.ino.0, Relaxed));
-        self.engine.perform_in_part(&Asked::metadata(op), took, work, move |result| match result {
+        self.engine.perform_after(first(owed), &Asked::metadata(op), work, move |result| match result {
             Ok((attr, generation)) => reply.entry(&ttl, &attr, generation),
             Err(error) => {
-                if op == Op::Lookup && error == Errno::NOENT {
-                    let now = engine.now();
-                    client.learn_absent(parent, &name, now + ttl.as_nanos() as Nanos, now - asked);
-                }
                 match found.load(Relaxed) {
                     0 => {}
                     ino => tree.forget(ino, 1),
@@ -117,18 +118,26 @@ impl FilesFs {
         });
     }
 
+    /// Performs what is answered by success or an error alone, after a question that is owed.
+    pub(super) fn change_names(&self, op: Op, owed: bool, work: impl FnOnce() -> Result<(), Errno>, reply: ReplyEmpty) {
+        self.engine.perform_after(first(owed), &Asked::metadata(op), work, move |result| match result {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(reply_errno(error)),
+        });
+    }
+
     /// Performs an operation that a client of NFS follows with a SETATTR of its own: after an exclusive OPEN, whose
     /// verifier takes the place of the times, and after one that is to truncate.
     pub(super) fn perform_then_setattr<T: Send + 'static>(
         &self,
         op: Op,
-        took: Nanos,
+        owed: bool,
         sets: bool,
         work: impl FnOnce() -> Result<T, Errno>,
         answer: impl FnOnce(Result<T, Errno>) + Send + 'static,
     ) {
         let engine = Arc::clone(&self.engine);
-        self.engine.perform_in_part(&Asked::metadata(op), took, work, move |result| match result {
+        self.engine.perform_after(first(owed), &Asked::metadata(op), work, move |result| match result {
             Ok(done) if sets => engine.perform(&Asked::metadata(Op::Setattr), || Ok(done), answer),
             result => answer(result),
         });
