@@ -24,7 +24,7 @@ NEVER_ONE = frozenset(
         "results/explain/recordings/timeline.py: len(entities) devices (--device names another)",
         "results/recorded/timelines.py: len(hosts) hosts, explained each for itself:",
         "results/report/formats/terminal.py: count comparisons without a test:",
-        "results/report/rows/effects_text.py: cells cells of each level are",
+        "results/report/wording.py: base cells of each level",
         "results/report/rows/verdict/nodes.py: count cells",
         "results/report/views/cost_tables.py: row.cells cells",
     }

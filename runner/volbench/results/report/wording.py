@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from volbench.core.base.text import ABSENT, change, duration, interval, number, percent, quantity, size
+from volbench.core.base.text import ABSENT, change, counted, duration, interval, number, percent, quantity, size
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import CATALOGUE, PRIMARY_METRICS
 from volbench.core.records.report import (
@@ -56,6 +56,14 @@ def load_text(parameters: Mapping[str, Scalar]) -> str:
 def joined(texts: Sequence[str]) -> str:
     """Return `a, b and c`."""
     return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+def level_cells(row: EffectRow) -> str:
+    """Return what a change rests on: `one cell of each level`, `2 cells of the base and 4 of the level`."""
+    base, level = row.runs
+    if base == level:
+        return "one cell of each level" if base == 1 else f"{base} cells of each level"
+    return f"{counted(base, 'cell')} of the base and {level} of the level"
 
 
 def comparison_text(row: ComparisonRow, *, steps: bool) -> str:

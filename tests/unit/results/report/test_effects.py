@@ -13,6 +13,7 @@ from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.formats.terminal import summary_lines
 from volbench.results.report.render import render
 from volbench.results.report.rows.effects import sweep_row
+from volbench.results.report.wording import level_cells
 from volbench.results.store.run_directory import RunDirectory
 
 
@@ -60,6 +61,21 @@ def test_a_factor_that_does_nothing_is_explained_by_what_bounds_the_base(
     assert "volume.iops from 192 to 960" in text
     assert "this factor raises the limit of operations per second, which is not the bottleneck of the base" in text
     assert "decides whether a commit waits" not in text
+
+
+def test_the_cells_of_a_change_are_those_that_were_used(tmp_path: Path) -> None:
+    """Not the planned ones: an invalid cell of the base decides nothing."""
+    report = build_report(sweep_of(tmp_path, 2))
+    effect = next(row for row in report.effects if row.ci is None)
+    texts = {
+        runs: level_cells(effect.model_copy(update={"runs": runs})) for runs in ((1, 1), (2, 2), (1, 4), (2, 4))
+    }
+    assert list(texts.values()) == [
+        "one cell of each level",
+        "2 cells of each level",
+        "1 cell of the base and 4 of the level",
+        "2 cells of the base and 4 of the level",
+    ]
 
 
 def test_two_cells_of_each_level_do_not_show_that_no_factor_matters(tmp_path: Path) -> None:

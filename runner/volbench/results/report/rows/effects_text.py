@@ -10,7 +10,7 @@ from volbench.core.plan.describe import term_text
 from volbench.core.records.report import EffectRow, FindingRow
 from volbench.core.records.sweep import SweepSpec
 from volbench.results.explain.causes import CAUSES
-from volbench.results.report.wording import label
+from volbench.results.report.wording import label, level_cells
 
 SMALL_SHARE = 0.25
 """An effect up to this share of the largest (of logarithms) did not remove the bottleneck that the largest did."""
@@ -77,8 +77,7 @@ def _of_step(where: str, group: Sequence[EffectRow], cause: FindingRow | None) -
     largest = max(decided or estimated, key=_size, default=None)
     too_few = not decided and largest is not None and largest.ci is None
     if too_few and largest is not None:
-        cells = max(effect.runs[1] for effect in estimated)
-        amount = f"{cells} cells of each level are" if cells > 1 else "one cell of each level is"
+        amount = f"{level_cells(largest)} {'is' if largest.runs == (1, 1) else 'are'}"
         text = f"the largest measured change is {_factor_text(largest)}: {_figures(largest)}"
         yield f"{where}: {amount} too few to tell what changes {name}; {text}."
     elif not decided or largest is None:

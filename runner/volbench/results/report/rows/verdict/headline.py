@@ -23,7 +23,7 @@ from volbench.results.compare.losses import with_losses
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.lead import INVALID_ONLY, NONE, cause_title, likelihood
 from volbench.results.report.rows.verdict.reason import cause_clause, is_step
-from volbench.results.report.wording import joined, label, load_text
+from volbench.results.report.wording import joined, label, level_cells, load_text
 
 LISTED_MAX = 3
 """Candidates whose figures a headline lists; of more, the best, and the worst if it is worse than the baseline."""
@@ -267,8 +267,8 @@ def _effect_text(largest: EffectRow, findings: Sequence[FindingRow]) -> str:
     if largest.verdict in ("better", "worse"):
         return f"{factors} matters most: {figure}, {largest.verdict}{cause}"
     if largest.ci is None:
-        cells = "One cell" if max(largest.runs) == 1 else f"{max(largest.runs)} cells"
-        return f"{cells} of each level, not decided: {factors} seems to matter most, {figure}{cause}; {_REPEAT}"
+        cells = _upper(level_cells(largest))
+        return f"{cells}, not decided: {factors} seems to matter most, {figure}{cause}; {_REPEAT}"
     return f"No factor is shown to matter; the largest difference is {factors}: {figure}, not decided"
 
 
