@@ -6,6 +6,7 @@ from, and it compares with numbers whose reasons are beside them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -31,9 +32,10 @@ from volbench.results.explain.wording import amount, number, percent
 from volbench.results.stats.grid import Floats, Mask, mean, median
 
 SERVED_ABOVE = 1.25
-SERVED_SAMPLES = 3
-"""A level that was exceeded by a quarter for three intervals in a row is no limit: one interval may hold what the
-one before it had queued, and a bucket of a tenth of a second gives no more than its own content beside that."""
+SERVED_SAMPLES, SERVED_S = 3, 2.0
+"""A level that was exceeded by a quarter for three intervals in a row and two seconds is no limit: one interval may
+hold what the one before it had queued, and what lies side by side counts as fewer operations than it makes (EBS
+merges up to 256 KiB): a volume of 192 took 633 small writes a second for 0.2 s."""
 ENOUGH_FOREIGN = 1 / 3
 """Of the lost share of speed, what others need of the device at least: one large or slow operation may cost three
 small ones of the server."""
@@ -103,24 +105,29 @@ def _limit(named: _Named) -> Iterator[Objection]:
         values = None if device is None else _carried(named, resource, level)
         if level is None or values is None:
             continue
-        most = served_at_least(values, named.within, SERVED_SAMPLES)
+        samples = _samples(named.case)
+        most = served_at_least(values, named.within, samples)
         if most is not None and most > SERVED_ABOVE * level:
             text = (
-                f"the same seconds show {amount(most, resource)} served for {SERVED_SAMPLES} intervals in a row,"
+                f"the same seconds show {amount(most, resource)} served for {samples} intervals in a row,"
                 f" above the {amount(level, resource)} that the limit is said to be"
             )
             yield Objection(law="consistency", text=text, claimed=level, recorded=most)
             return
 
 
+def _samples(case: Case) -> int:
+    return max(SERVED_SAMPLES, math.ceil(SERVED_S / case.grid.width_s - 1e-6))
+
+
 def most_served(case: Case) -> dict[Resource, float]:
-    """The most that the volume gave in SERVED_SAMPLES intervals in a row, by resource that is known."""
+    """The most that the volume gave over some intervals in a row and SERVED_S, by resource that is known."""
     everything = np.ones(len(case.grid), dtype=np.bool_)
     columns = {} if case.device is None else {resource: case.device.carried(resource) for resource in RESOURCES}
     return {
         resource: most
         for resource, values in columns.items()
-        if values is not None and (most := served_at_least(values, everything, SERVED_SAMPLES)) is not None
+        if values is not None and (most := served_at_least(values, everything, _samples(case))) is not None
     }
 
 

@@ -17,7 +17,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.check.distribution import distribution_of
 from volbench.results.explain.check.objection import Claim, Objection
-from volbench.results.explain.check.objections import objections
+from volbench.results.explain.check.objections import most_served, objections
 from volbench.results.explain.wording import row
 from volbench.results.stats.grid import align
 from volbench.results.store.series import Series, SeriesKey
@@ -56,6 +56,26 @@ def finding(
 
 def against(of: Case, cause: Cause, claim: Claim) -> tuple[Objection, ...]:
     return objections(of, cause, frozenset({claim}))
+
+
+@pytest.mark.parametrize(
+    ("writes", "most"),
+    [
+        ([633.0, 198.0, 151.0, *[60.0] * 27], 140.2),  # recorded on a volume of 192 IOPS
+        ([60.0] * 10 + [330.0] * 10 + [60.0] * 10, 330.0),
+        ([60.0] * 30, 60.0),
+    ],
+)
+def test_a_moment_of_small_writes_is_not_what_a_volume_serves(writes: list[float], most: float) -> None:
+    """Intervals of 0.2 s: what the volume gave is its mean over two seconds."""
+    t_s = np.arange(1, len(writes) + 1) * 0.2
+    series = {
+        SeriesKey(source="emulator", metric=metric, entity="volume"): Series(t_s=t_s, value=np.array(values))
+        for metric, values in (("writes_per_s", writes), ("reads_per_s", [0.0] * len(writes)))
+    }
+    grid = align(series)
+    served = most_served(Case(name="load", grid=grid, whole=grid, threads=1, cpus=8))
+    assert served["iops"] == pytest.approx(most, rel=0.01)
 
 
 def laws(of: Case, cause: Cause, claim: Claim) -> list[str]:
