@@ -36,6 +36,7 @@ from volbench.machine.placement.kubernetes.options import (
 )
 from volbench.measure.session import own_data
 from volbench.measure.session.modulated import check_modulated
+from volbench.measure.session.power_cuts import check_power_cuts
 from volbench.measure.session.servers import TargetRequest, servers_of
 from volbench.measure.session.targets import choose_target, with_flavor
 from volbench.results.store.journal import utc_now
@@ -97,6 +98,7 @@ def plan_suite(
     servers = servers_of(target, request)
     specs = servers.volumes(volumes, suite_file.volumes)
     check_modulated(suite_file.steps, specs)
+    check_power_cuts(suite_file.steps, specs, target)
     suite = suite_file.resolved()
     suite = suite.model_copy(update={"server": with_flavor(suite.server, target)})
     check_roles(specs, flavor=suite.server.flavor, option=suite.server.option)
