@@ -16,6 +16,7 @@ SUITES = (
     "fargate-efs-cold-read",
     "gp2-credit-exhaustion/full",
     "gp2-credit-exhaustion",
+    "efs-small-files/full",
     "efs-small-files",
     "rook-ceph-replicas/full",
     "rook-ceph-replicas",
