@@ -5,7 +5,7 @@ A volume that is fast and loses what it acknowledged is no better volume, so no 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from volbench.core.records.report import DurabilityRow
 
@@ -24,10 +24,11 @@ def loss_text(rows: Sequence[DurabilityRow]) -> str:
     """Return `b lost 5 of 200 acknowledged commits and did not recover from the power cut`; else nothing."""
     costly = sorted(filter(_is_costly, rows), key=_gravity, reverse=True)
     clauses = [f"{subject_of(row, rows)} {' and '.join(_costs(row))}" for row in costly[:LOSSES_MAX]]
-    further = list(dict.fromkeys(subject_of(row, rows) for row in costly[LOSSES_MAX:]))
+    further = {subject_of(row, rows): row for row in reversed(costly[LOSSES_MAX:])}
     if further:
-        names = " and ".join(filter(None, (", ".join(further[:-1]), further[-1])))
-        clauses.append(f"{names} lost commits or did not recover too")
+        *names, last = reversed(further)
+        subjects = " and ".join(filter(None, (", ".join(names), last)))
+        clauses.append(f"{subjects} {_cost_in_short(further.values())} too")
     return ", and ".join(clauses)
 
 
@@ -59,6 +60,14 @@ def _gravity(row: DurabilityRow) -> tuple[float, float, int]:
     failed = row.failed_recoveries / row.cuts if row.cuts else 0.0
     lost = row.lost_commits / row.acknowledged_commits if row.acknowledged_commits else 0.0
     return failed, lost, row.torn_or_damaged
+
+
+def _cost_in_short(rows: Iterable[DurabilityRow]) -> str:
+    kinds = {
+        "did not recover" if row.failed_recoveries else "lost commits" if row.lost_commits else "have damage"
+        for row in rows
+    }
+    return " or ".join(sorted(kinds, reverse=True))
 
 
 def _costs(row: DurabilityRow) -> Iterator[str]:

@@ -67,7 +67,12 @@ def test_settings_that_lose_are_named_and_the_gravest_comes_first() -> None:
     ]
     assert loss_text(rows) == (
         "b lost 100 of 200 acknowledged commits, and a with sync_binlog=0 lost 3 of 200 acknowledged commits,"
-        " and c lost commits or did not recover too"
+        " and c lost commits too"
+    )
+    failed = [*rows, row(volume="d", failed_recoveries=1), row(volume="e", lost_commits=2)]
+    assert loss_text(failed).endswith(", and a with sync_binlog=0, e and c lost commits too")
+    assert loss_text([*failed, row(volume="f", torn_or_damaged=1)]).endswith(
+        ", and a with sync_binlog=0, e, c and f lost commits or have damage too"
     )
 
 
