@@ -220,6 +220,8 @@ def test_a_pool_is_small(missed: float, share: float, named: bool) -> None:
     }
     variables = {"innodb_buffer_pool_size": str(64 * MIB), "innodb_page_size": "16384"}
     assert ("memory.buffer_pool_small" in finds(series, variables=variables)) is named
+    for kind in ("cold_read", "dump", "restored"):
+        assert "memory.buffer_pool_small" not in finds(series, variables=variables, kind=kind), "read once"
 
 
 @pytest.mark.parametrize(("age", "named"), [(0.66, False), (0.74, True)])

@@ -249,6 +249,19 @@ def test_a_step_with_the_figures_of_few_volumes_is_not_what_a_run_of_many_is_abo
     assert re.search("of the 2 of 5 volumes that can be compared by dump time", text)
 
 
+def test_a_headline_of_many_is_of_decided_rows_where_its_own_step_is_open(tmp_path: Path) -> None:
+    """A run on EFS called one volume best by an open speed of reading, and ended `both worse` by its small files."""
+    report = report_of(tmp_path, 1.0, 0.4, 0.1, steps=(OLTP, DumpStep(name="dump")))
+    open_dumps = [
+        row.model_copy(update={"verdict": "inconclusive", "ratio": 1.5}) if row.step == "dump" else row
+        for row in report.comparisons
+    ]
+    pairs = summarise(cast("Iterable[Comparison]", open_dumps))
+    text = headline_of(pairs, report.cells, tuple("abc"), (), about=("dump",)).text
+    assert text.startswith("a is best of 3 volumes by transactions/s in read-write, ")
+    assert text.endswith("; both worse")
+
+
 def test_of_many_volumes_the_worst_is_named_where_it_is_worse_than_the_baseline(tmp_path: Path) -> None:
     """The best of eight was so in its burst: without credits the same volume was the last."""
     headline = report_of(tmp_path, 1.0, 3.0, 2.0, 1.5, 0.3).summary.headline

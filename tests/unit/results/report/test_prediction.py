@@ -61,6 +61,20 @@ def test_a_prediction_is_met_within_twenty_per_cent(measured: float, met: bool) 
     assert ("met" if met else "missed") in prediction_text(row)
 
 
+@pytest.mark.parametrize(
+    ("measured", "mark"),
+    [
+        (65.0, "met"),
+        (80.0, "missed by its value, within its interval"),
+        (54.0, "met, outside of its interval"),
+        (101.0, "missed"),
+    ],
+)
+def test_an_interval_that_judges_otherwise_is_said(measured: float, mark: str) -> None:
+    """Predicted are 65 MiB/s, 60 to 100."""
+    assert mark_text(row_of(prediction(interval=(60.0, 100.0)), cell("b", measured))) == mark
+
+
 def test_valid_cells_count_and_disturbed_ones_only_where_there_are_no_others() -> None:
     assert row_of(prediction(), cell("b", 60.0), cell("b", 10.0, valid=False)).measured == 60.0
     disturbed = row_of(prediction(), cell("b", 60.0, valid=False))

@@ -166,11 +166,17 @@ def _enough_redo(case: Case) -> str:
     return "" if written is None else redo_text(written.tolist(), limit.REDO_HOLDS_S / 60, redo_option(case))
 
 
+READ_ONCE = ("cold_read", "dump", "restored")
+"""Kinds of step that read what they need once: a page that was never in the pool is missed with any pool."""
+
+
 def _pool(case: Case) -> Iterator[Cause]:
     """Reads that are fast each, and too many: the pool was read full at least once within the window.
 
     While something runs beside the load, the pages read are not the load's alone: that time is left out.
     """
+    if case.kind in READ_ONCE:
+        return
     misses, reads = case.at(Innodb.buffer_pool_miss_ratio), case.at(Innodb.pages_read_per_s)
     pool, page = (whole_variable(case, name) for name in ("innodb_buffer_pool_size", "innodb_page_size"))
     alone = ~np.logical_or.reduce([_during(case, beside) for beside in case.beside]) if case.beside else None

@@ -58,6 +58,7 @@ def mark_text(row: PredictionRow) -> str:
     if row.measured is None:
         return "not measured"
     text = "input" if row.input else "met" if row.within_tolerance else "missed"
+    text += _of_interval(row)
     text = text if row.valid else f"{text}, of disturbed cells"
     return f"{text}; {far} the reported figure" if (far := _far_from_reported(row)) else text
 
@@ -78,6 +79,16 @@ def missed_sentences(predictions: Sequence[PredictionRow], forecasts: Sequence[F
         head = part_of(len(missed), len(judged), ("prediction", "predictions"), ("was missed", "were missed"))
         ratio, text = max(missed, key=lambda miss: abs(math.log(miss[0])) if miss[0] > 0 else math.inf)
         yield f"{head}{'' if len(missed) == 1 else '; the farthest'}: {text} {change_words(ratio)} than predicted."
+
+
+def _of_interval(row: PredictionRow) -> str:
+    """Return where its interval judges a prediction otherwise than the tolerance does; else nothing."""
+    if row.interval is None or row.measured is None or row.input:
+        return ""
+    is_inside = row.interval[0] <= row.measured <= row.interval[1]
+    if is_inside == row.within_tolerance:
+        return ""
+    return " by its value, within its interval" if is_inside else ", outside of its interval"
 
 
 def _far_from_reported(row: PredictionRow) -> str:

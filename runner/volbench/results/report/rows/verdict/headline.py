@@ -159,7 +159,7 @@ def _of_many(
 ) -> Headline:
     baseline = pairs[0].baseline
     rows = [row for pair in pairs for row in comparison_rows(_all_of(pair))]
-    subject = subject_of(rows, about)
+    subject = _decided_subject(rows, about)
     if subject is None:
         return _without_verdict(counted(len(pairs), "volume"), volumes, rows, cells)
     of_subject = sorted(_of_subject(rows, subject), key=_goodness, reverse=True)
@@ -186,6 +186,18 @@ def _of_many(
     else:
         text += f"; {_decision_of_many(pairs, certain)}"
     return Headline(text=text, figure=_as_record(subject))
+
+
+def _decided_subject(rows: Sequence[ComparisonRow], about: Sequence[str]) -> Subject | None:
+    """Return what the headline of many volumes is of: of decided rows where none of the suite's step is decided.
+
+    Otherwise it would call one volume the best by an open figure and end with the decision of other metrics.
+    """
+    subject = subject_of(rows, about)
+    decided = [row for row in rows if row.verdict in ("better", "worse")]
+    if subject is None or any(_subject(row) == subject for row in decided):
+        return subject
+    return subject_of(decided, about) or subject
 
 
 def _best_text(
