@@ -13,6 +13,7 @@ from pathlib import Path
 
 EXAMPLES = Path("results/examples")
 SUITES = (
+    "fargate-efs-cold-read/full",
     "fargate-efs-cold-read",
     "gp2-credit-exhaustion/full",
     "gp2-credit-exhaustion",

@@ -250,7 +250,7 @@ def test_a_step_with_the_figures_of_few_volumes_is_not_what_a_run_of_many_is_abo
 
 
 def test_a_headline_of_many_is_of_decided_rows_where_its_own_step_is_open(tmp_path: Path) -> None:
-    """A run on EFS called one volume best by an open speed of reading, and ended `both worse` by its small files."""
+    """A run on EFS called one volume best by an open reading speed, and ended `both worse` by small files."""
     report = report_of(tmp_path, 1.0, 0.4, 0.1, steps=(OLTP, DumpStep(name="dump")))
     open_dumps = [
         row.model_copy(update={"verdict": "inconclusive", "ratio": 1.5}) if row.step == "dump" else row
