@@ -42,9 +42,8 @@ def check_power_cuts(steps: Iterable[Record], volumes: Sequence[VolumeSpec], tar
 
 
 def _cut_blocks(volume: VolumeSpec, *, is_asked: bool) -> Iterator[str]:
-    """Yield the block devices of a volume whose power is cut: of `auto` where all its places are emulated."""
-    places = (volume, *volume.layout)
-    if is_asked or all(place.kind == EMULATED for place in places):
-        yield from (
-            place.name for place in places if place.kind == EMULATED and resolve_volume(place).mode == "block"
-        )
+    """Yield the block devices of a volume whose power is cut: of `auto` where all its components are emulated."""
+    components = (volume, *volume.layout)
+    if is_asked or all(component.kind == EMULATED for component in components):
+        emulated = (component for component in components if component.kind == EMULATED)
+        yield from (component.name for component in emulated if resolve_volume(component).mode == "block")

@@ -20,7 +20,7 @@ from volbench.core.records.report.cells import (
     Standing,
     VolumeRow,
 )
-from volbench.core.records.report.comparisons import ComparisonRow, EffectRow, SweepRow, Verdict
+from volbench.core.records.report.comparisons import AdjustmentRow, ComparisonRow, EffectRow, SweepRow, Verdict
 from volbench.core.records.report.findings import AssociationRow, EvidenceRow, FindingRow, MomentRow, RefutedRow
 from volbench.core.records.report.forecasts import ForecastRow, PredictionRow, WhatIfRow
 from volbench.core.records.report.recovery import BackupRow, DurabilityRow, SpeedRow
@@ -30,6 +30,7 @@ from volbench.core.records.report.transactions import QueryRow, TimeBudgetRow, T
 
 __all__ = [
     "REPORT_SCHEMA",
+    "AdjustmentRow",
     "AssociationRow",
     "BackupRow",
     "CellRow",

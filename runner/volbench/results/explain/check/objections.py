@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.core.base.text import counted
 from volbench.core.records.named_metrics import Client, Tasks
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
@@ -109,8 +110,9 @@ def _limit(named: _Named) -> Iterator[Objection]:
         most = served_at_least(values, named.within, samples)
         if most is not None and most > SERVED_ABOVE * level:
             text = (
-                f"the same seconds show {amount(most, resource)} served for {samples} intervals in a row,"
-                f" above the {amount(level, resource)} that the limit is said to be"
+                f"the same seconds show {amount(most, resource)} served for"
+                f" {counted(samples, 'interval')} in a row, above the {amount(level, resource)} that the limit is"
+                " said to be"
             )
             yield Objection(law="consistency", text=text, claimed=level, recorded=most)
             return

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any
 
-from volbench.core.records.report import ComparisonRow
+from volbench.core.records.report import AdjustmentRow, ComparisonRow
 from volbench.results.compare.comparison import Comparison
 
 
@@ -17,5 +17,7 @@ def comparison_rows(comparisons: Iterable[Comparison]) -> tuple[ComparisonRow, .
 
 def _known_fields(comparison: Comparison) -> dict[str, Any]:
     names = {field.name for field in fields(Comparison)} & set(ComparisonRow.model_fields)
-    adjustments = [asdict(adjustment) for adjustment in comparison.adjustments]
+    adjustments = [
+        AdjustmentRow.model_validate(adjustment, from_attributes=True) for adjustment in comparison.adjustments
+    ]
     return {**{name: getattr(comparison, name) for name in names}, "adjustments": adjustments}
