@@ -22,7 +22,8 @@ What would make b lie, and what is done about it:
 - *Counts that differ.* Cells count other numbers of waits. The count beside a slope is what their waits alone would
   give by the same weighing.
 - *Awaits that move together.* Syncs of both logs become one term; of reads and syncs that move together the one
-  with less effect is held at its counted waits, and the result says so.
+  with less effect is held at its counted waits, and the result says so. Where nobody counts them, as for a class of
+  statements or a quantile, there is no result.
 - *Closed loops.* Slow intervals finish fewer transactions: rows are weighted by what ended, and neither side of the
   equation is divided by the rate.
 - *Intervals that are alike.* Neighbouring intervals count as one cluster (`least_squares`).
@@ -86,6 +87,10 @@ UNFOLLOWED = NoResponse(
     reason="the volume was modulated, and its waiting times did not follow: something else limits it",
     advice="modulate it by a larger factor, or for longer; a queue at a limit hides the volume's own latency",
 )
+TOGETHER = NoResponse(
+    reason="its waits moved together, and nobody counts them: no slope is of one of them alone",
+    advice=f"{_MODULATE}: reads and writes then follow signals of their own",
+)
 UNDETERMINED = NoResponse(
     reason="too few independent stretches of time, or cells, for an interval that holds",
     advice=f"measure longer cells, more cells, or {_MODULATE}",
@@ -143,7 +148,12 @@ def _estimate(cells: list[CellSamples], terms: Sequence[str]) -> Response | NoRe
         responses = (_by_method(modulated, terms, "signal") for terms in tried)
         found = next((response for response in responses if response is not None), None)
         return found or (UNFOLLOWED if _slots(modulated) >= SLOTS_MIN else UNDETERMINED)
-    return sharper(_by_method(cells, moved, "within"), _by_method(cells, moved, "between")) or UNDETERMINED
+    sharpest = sharper(_by_method(cells, moved, "within"), _by_method(cells, moved, "between"))
+    return sharpest or (TOGETHER if len(moved) > 1 and _lacks_counts(cells, moved) else UNDETERMINED)
+
+
+def _lacks_counts(cells: Sequence[CellSamples], terms: Sequence[str]) -> bool:
+    return any(term not in cell.counted for cell in cells for term in terms)
 
 
 def _slots(cells: Sequence[CellSamples]) -> int:
@@ -174,10 +184,11 @@ def with_one_log(cell: CellSamples) -> CellSamples:
     if not all(term in cell.awaits_ms for term in LOG_TERMS):
         return cell
     counted = [cell.counted[term] for term in LOG_TERMS if term in cell.counted]
-    total = sum(count.low for count in counted) if len(counted) == len(LOG_TERMS) else 0.0
-    shares = [count.low / total for count in counted] if total else [0.5, 0.5]
+    is_counted = len(counted) == len(LOG_TERMS)
+    total = sum(count.low for count in counted)
+    shares = [count.low / total for count in counted] if is_counted and total else [0.5, 0.5]
     parts = [share * cell.awaits_ms[term] for share, term in zip(shares, LOG_TERMS, strict=True)]
-    together = {LOG_SYNC: Counted(low=total, high=sum(count.high for count in counted))} if total else {}
+    together = {LOG_SYNC: Counted(low=total, high=sum(count.high for count in counted))} if is_counted else {}
     signals, seen = (
         [by_term[term] for term in LOG_TERMS if term in by_term] for by_term in (cell.signals, cell.seen_signals)
     )
@@ -243,6 +254,8 @@ def _fitted(rows: Rows, method: Method) -> Response | None:
     groups = rows.threads if method == "between" else rows.cell
     counted = {term: _counted(rows, term, groups, method) for term in rows.terms}
     free, held = _told_apart(rows, groups, counted, method)
+    if any(counted[term] is None for term in held):
+        return None  # what it costs would be taken for the cost of the wait that it moves with
     held_waits = np.asarray([_middle(counted[term]) for term in held])
     if method == "signal":
         fits = [locked_fit(rows, free, held, held_waits)]
@@ -294,9 +307,13 @@ def _middle(counted: Counted | None) -> float:
 def _told_apart(
     rows: Rows, groups: Ints, counted: Mapping[str, Counted | None], method: Method
 ) -> tuple[list[str], list[str]]:
-    """Return terms whose slopes the data tell, and those that move with one of more effect."""
+    """Return terms whose slopes the data tell, and those that move with one of more effect, or of no count."""
+
+    def effect(term: str) -> float:
+        return math.inf if counted[term] is None else _middle(counted[term]) * float(moves[term].std())
+
     moves = {term: _less_group_mean(rows.smoothed_ms[:, number], groups) for number, term in enumerate(rows.terms)}
-    by_effect = sorted(rows.terms, key=lambda term: -_middle(counted[term]) * float(moves[term].std()))
+    by_effect = sorted(rows.terms, key=effect, reverse=True)
     columns = {term: rows.signal[:, rows.terms.index(term)] for term in rows.terms} if method == "signal" else moves
     free: list[str] = []
     held: list[str] = []

@@ -10,7 +10,7 @@ import pytest
 from volbench.core.records.cell import StepResult
 from volbench.core.records.modulation import DETAIL, modulation_of
 from volbench.results.explain.accounts.interval_latencies import IntervalLatencies
-from volbench.results.explain.accounts.waits import samples_of, step_modulation
+from volbench.results.explain.accounts.waits import class_samples, samples_of, step_modulation
 from volbench.results.explain.case import Case
 from volbench.results.stats.grid import align
 from volbench.results.store.series import Series, SeriesKey
@@ -154,3 +154,25 @@ def test_time_on_and_before_a_cpu_is_told_by_transaction() -> None:
     result = samples({key("tasks", "cpus_used", "cell"): 0.5, key("tasks", "run_delay_s_per_s", "cell"): 0.7})
     assert result is not None
     assert result.cpu_ms == pytest.approx(np.full(SECONDS, 120.0))
+
+
+@pytest.mark.parametrize(
+    ("query", "never"),
+    [
+        ("SELECT `c` FROM `sbtestN` WHERE `id` = ?", {"redo_sync", "binlog_sync"}),
+        ("EXECUTE SELECT `c` FROM `sbtestN`", {"redo_sync", "binlog_sync"}),
+        ("EXECUTE COMMIT", {"read"}),
+        ("UPDATE `sbtestN` SET `k` = `k` + ?", set()),
+        ("EXECUTE", set()),
+    ],
+)
+def test_what_a_class_of_statements_never_waits_for_is_counted_as_none(query: str, never: set[str]) -> None:
+    extra = {
+        key("performance_schema", "query_per_s", query): 10.0,
+        key("performance_schema", "query_s_per_s", query): 0.05,
+    }
+    series = series_of(extra)
+    whole = samples(extra)
+    assert whole is not None
+    (of_class,) = class_samples(whole, case_of(series)).values()
+    assert {term: (count.low, count.high) for term, count in of_class.counted.items()} == dict.fromkeys(never, (0.0, 0.0))

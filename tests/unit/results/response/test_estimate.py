@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from simulated_response import Load, cell, covers, square_wave
 
-from volbench.results.response.estimate import IDLE, UNFOLLOWED, estimate, sharper
+from volbench.results.response.estimate import (
+    IDLE,
+    TOGETHER,
+    TOO_SHORT,
+    UNDETERMINED,
+    UNFOLLOWED,
+    UNMOVED,
+    estimate,
+    sharper,
+)
 from volbench.results.response.least_squares import fit
 from volbench.results.response.model import Method, NoResponse, Response, Slope
 from volbench.results.response.samples import CellSamples, Counted
@@ -255,6 +264,29 @@ def test_of_awaits_that_move_together_the_smaller_is_held_at_its_count():
     assert any("moved together" in note for note in response.notes)
 
 
+def test_waits_that_move_together_and_that_nobody_counts_have_no_slopes():
+    """A commit's syncs would be taken for reads: 4.3 of 14.7 ms were, on two volumes that differ in both."""
+    rng = np.random.default_rng(3)
+    reads = square_wave(SECONDS, low_ms=0.5, high_ms=2.0, slot_s=3, rng=rng)
+    samples = cell(Load(waits={"log_sync": 2.0}), {"read": reads, "log_sync": 1.5 * reads}, rng=rng)
+    assert estimate([replace(samples, counted={})]) is TOGETHER
+
+
+@pytest.mark.parametrize(("waits", "never"), [({"log_sync": 2.0}, "read"), ({"read": 20.0}, "log_sync")])
+def test_of_waits_that_move_together_one_that_is_never_waited_for_costs_nothing(waits, never):
+    """A COMMIT reads no page, and a SELECT syncs no log: all that moves is of the other wait."""
+    rng = np.random.default_rng(3)
+    reads = square_wave(SECONDS, low_ms=0.5, high_ms=2.0, slot_s=3, rng=rng)
+    samples = cell(Load(waits=waits), {"read": reads, "log_sync": 1.5 * reads}, rng=rng)
+    response = response_of([replace(samples, counted={never: Counted(low=0.0, high=0.0)})])
+    ((term, count),) = waits.items()
+    free, fixed = response.slope(term), response.slope(never)
+    assert free is not None
+    assert fixed is not None
+    assert (fixed.is_held, fixed.value) == (True, 0.0)
+    assert free.value == pytest.approx(count, rel=0.15)
+
+
 def test_a_pause_of_the_whole_machine_is_left_out():
     rng = np.random.default_rng(5)
     reads = square_wave(SECONDS, low_ms=0.5, high_ms=2.0, slot_s=3, rng=rng)
@@ -296,3 +328,29 @@ def test_too_few_seconds_give_no_slope():
     samples = cell(Load(waits={"read": 20.0}), {"read": np.full(30, 1.0)}, rng=rng)
     assert isinstance(estimate([samples]), NoResponse)
     assert isinstance(estimate([]), NoResponse)
+
+
+@pytest.mark.parametrize(
+    ("answer", "helps"),
+    [
+        (TOO_SHORT, "at least 30 s a cell"),
+        (IDLE, "more data than the buffer pool holds"),
+        (UNMOVED, "--modulate 4"),
+        (UNFOLLOWED, "a larger factor"),
+        (TOGETHER, "--modulate 4"),
+        (UNDETERMINED, "longer cells"),
+    ],
+)
+def test_each_answer_without_a_slope_says_what_would_help(answer, helps):
+    assert answer.reason
+    assert helps in answer.advice
+
+
+def test_a_modulation_that_was_interrupted_early_says_that_more_time_would_help():
+    """Six slots of four seconds are too few for two slopes: nothing is guessed from them."""
+    rng = np.random.default_rng(1)
+    slow = np.repeat([0.0, 1.0, 0.0, 1.0, 0.0, 1.0], 40)
+    samples = cell(Load(waits={"read": 20.0}), {"read": 0.5 + slow}, rng=rng, signals={"read": slow})
+    assert samples.slots is not None
+    few = replace(samples, slots=np.minimum(samples.slots, 2))
+    assert estimate([few]) is UNDETERMINED
