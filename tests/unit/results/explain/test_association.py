@@ -160,3 +160,50 @@ def test_what_explains_less_than_a_twentieth_of_the_latency_is_left_out() -> Non
     assert rows["weak"].q_value < 0.05
     assert not rows["weak"].holds
     assert rows["strong"].holds
+
+
+def waits_grid(each_ms: float) -> Grid:
+    """Writes of a log that are longer in the seconds in which p95 is, whatever share of a transaction they are."""
+    rng = np.random.default_rng(3)
+    base = rng.normal(0, 1, 200)
+    tps = np.full(200, 100.0) + rng.normal(0, 0.1, 200)
+    written_ms = each_ms * (1 + 0.1 * base)
+    columns = {
+        SeriesKey(source="client", metric="latency_ms_p95"): 60 + 5 * base + rng.normal(0, 0.5, 200),
+        SeriesKey(source="client", metric="tps"): tps,
+        SeriesKey(source="performance_schema", metric="file_write_s_per_s", entity="binlog"): written_ms
+        * tps
+        / 1000,
+        SeriesKey(source="performance_schema", metric="file_write_ms", entity="binlog"): written_ms,
+    }
+    return Grid(t_s=np.arange(1.0, 201.0), width_s=1.0, columns=columns)
+
+
+@pytest.mark.parametrize(("each_ms", "named"), [(0.016, set()), (10.0, {"file_write_s_per_s", "file_write_ms"})])
+def test_a_time_that_is_too_short_to_move_p95_is_left_out(each_ms: float, named: set[str]) -> None:
+    """Of 0.016 ms a transaction, the slowest twentieth has 0.32 ms at most; p95 moves by 5 ms."""
+    latency = SeriesKey(source="client", metric="latency_ms_p95")
+    rows = pooled([cell_correlations(waits_grid(each_ms), latency, is_closed=True)])
+    assert all(abs(row.rho) > 0.9 for row in rows)
+    assert {row.key.metric for row in rows if row.holds} == named
+
+
+def test_cpu_use_that_only_follows_the_throughput_of_a_closed_loop_is_left_out() -> None:
+    """Slow seconds finish less and so use less CPU; the CPU that a neighbour takes rises, and stays."""
+    rng = np.random.default_rng(4)
+    latency_ms = 20 + rng.normal(0, 1, 200)
+    tps = 4000 / latency_ms
+    latency = SeriesKey(source="client", metric="latency_ms_p95")
+    columns = {
+        latency: 2 * latency_ms * np.exp(rng.normal(0, 0.01, 200)),
+        SeriesKey(source="client", metric="tps"): tps,
+        SeriesKey(source="tasks", metric="cpus_used", entity="server"): 0.005
+        * tps
+        * np.exp(rng.normal(0, 0.005, 200)),
+        SeriesKey(source="tasks", metric="cpus_used", entity="other"): 0.05 * latency_ms + rng.normal(0, 0.01, 200),
+    }
+    grid = Grid(t_s=np.arange(1.0, 201.0), width_s=1.0, columns=columns)
+    closed = {row.key.entity for row in pooled([cell_correlations(grid, latency, is_closed=True)]) if row.holds}
+    opened = {row.key.entity for row in pooled([cell_correlations(grid, latency)]) if row.holds}
+    assert closed == {"other"}
+    assert opened == {"server", "other"}

@@ -31,8 +31,11 @@ INTERVALS_MAX = 3600
 FALSE_DISCOVERIES = 0.05
 VARIANCE_MIN = 0.05
 """Share of the latency's variance (of ranks of changes) that a metric must explain; less is true and of no use."""
+SLOWEST = 0.05
+"""Share of transactions that are as slow as p95, or slower."""
 THROUGHPUT = SeriesKey(source="client", metric="tps")
 _RATES = ("per_s", "iops")
+_SECONDS = "_s_per_s"
 PARTIAL_LEFT_MIN = 1e-4
 """Product of both variances that the throughput leaves; a metric with less is the throughput under another name."""
 _PARTS_OF_LATENCY = ("query_", "statement_")
@@ -44,7 +47,8 @@ _SPEARMAN_VARIANCE = 1.06  # of Fisher's z for rank correlations (Fieller, Hartl
 class Association:
     """One metric against latency. `lag` is how many intervals it leads; `q_value` is corrected over all metrics.
 
-    `samples` and `effective_samples` are pairs of all cells together; `cells` is how many gave any.
+    `samples` and `effective_samples` are pairs of all cells together; `cells` is how many gave any. `reach` is the
+    share of p95's variance that a time explains at most (`_reach`); None of what is no time.
     """
 
     key: SeriesKey
@@ -55,20 +59,26 @@ class Association:
     p_value: float
     q_value: float
     cells: int = 1
+    reach: float | None = None
 
     @property
     def holds(self) -> bool:
         """Return whether it is beyond the allowed rate of false discoveries, and worth telling."""
-        return self.q_value <= FALSE_DISCOVERIES and self.rho**2 >= VARIANCE_MIN
+        is_material = self.rho**2 >= VARIANCE_MIN and (self.reach is None or self.reach >= VARIANCE_MIN)
+        return self.q_value <= FALSE_DISCOVERIES and is_material
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Correlation:
-    """Rank correlation of one cell's pairs: `effective` is how many independent pairs they are worth."""
+    """Rank correlation of one cell's pairs: `effective` is how many independent pairs they are worth.
+
+    `reach` is the share of the latency's variance that a time explains at most; None of what is no time.
+    """
 
     rho: float
     samples: int
     effective: float
+    reach: float | None = None
 
 
 CellCorrelations = Mapping[SeriesKey, Mapping[int, Correlation]]
@@ -92,8 +102,8 @@ def cell_correlations(grid: Grid, latency: SeriesKey, *, is_closed: bool = False
         grid: the cell's aligned series.
         latency: the series to explain.
         is_closed: whether a fixed number of clients sends the load: its latency then is their number over its
-            throughput, and every rate that follows the throughput follows the latency. Rates are correlated as far
-            as they do not follow the throughput (partial correlation).
+            throughput, and all that follows the throughput follows the latency. Rates, and what else rises with the
+            throughput (CPU use, for one), are correlated as far as they do not follow it (partial correlation).
     """
     target = grid.columns.get(latency)
     if target is None:
@@ -110,10 +120,39 @@ def cell_correlations(grid: Grid, latency: SeriesKey, *, is_closed: bool = False
                 column[:INTERVALS_MAX],
                 target[:INTERVALS_MAX],
                 ranked_latency,
-                throughput[:INTERVALS_MAX] if throughput is not None and key.metric.endswith(_RATES) else None,
+                None if throughput is None else throughput[:INTERVALS_MAX],
+                is_rate=key.metric.endswith(_RATES),
+                reach=_reach(grid, key, target),
             )
         )
     }
+
+
+def _reach(grid: Grid, key: SeriesKey, latency_ms: Floats) -> float | None:
+    """Return the share of p95's variance that a time explains at most; None where that is not known.
+
+    Of the time t that a transaction spends on average with one thing, the slowest 5 % spend at most t / 0.05 on
+    average, all of it (Markov's inequality). So of the changes of p95 it explains cov(20 t, p95) / var(p95) at
+    most, and that is at most the ratio of their standard deviations.
+
+    Args:
+        grid: of one cell; seconds of the thing per second over transactions per second are its time t.
+        key: the metric.
+        latency_ms: p95.
+    """
+    metric = key.metric if key.metric.endswith(_SECONDS) else f"{key.metric.removesuffix('_ms')}{_SECONDS}"
+    seconds = grid.columns.get(SeriesKey(source=key.source, metric=metric, entity=key.entity))
+    tps = grid.columns.get(THROUGHPUT)
+    if seconds is None or tps is None or not key.metric.endswith((_SECONDS, "_ms")):
+        return None
+    with np.errstate(invalid="ignore", divide="ignore"):
+        each_ms = np.where(tps > 0, 1000 * seconds / tps, np.nan)
+    changes = np.diff(np.stack([each_ms, latency_ms])[:, :INTERVALS_MAX], axis=1)
+    changes = changes[:, np.isfinite(changes).all(axis=0)]
+    if changes.shape[1] < CELL_SAMPLES_MIN:
+        return None
+    deviation, of_latency = changes.std(axis=1)
+    return float(deviation / SLOWEST / of_latency) if of_latency > 0 else None
 
 
 def pooled(cells: Sequence[CellCorrelations]) -> tuple[Association, ...]:
@@ -128,8 +167,9 @@ def pooled(cells: Sequence[CellCorrelations]) -> tuple[Association, ...]:
         by_lag = [cell[key] for cell in cells if key in cell]
         best = _strongest(by_lag)
         if best is not None:
-            strongest[key] = (*best, len(by_lag))
-    q_values = benjamini_hochberg({key: p_value for key, (_, _, p_value, _) in strongest.items()})
+            reaches = [one.reach for cell in by_lag for one in cell.values() if one.reach is not None]
+            strongest[key] = (*best, len(by_lag), max(reaches, default=None))
+    q_values = benjamini_hochberg({key: p_value for key, (_, _, p_value, *_) in strongest.items()})
     rows = [
         Association(
             key=key,
@@ -140,8 +180,9 @@ def pooled(cells: Sequence[CellCorrelations]) -> tuple[Association, ...]:
             p_value=p_value,
             q_value=q_values[key],
             cells=count,
+            reach=reach,
         )
-        for key, (lag, total, p_value, count) in strongest.items()
+        for key, (lag, total, p_value, count, reach) in strongest.items()
     ]
     return tuple(sorted(rows, key=lambda row: (row.q_value, -abs(row.rho), row.key)))
 
@@ -151,14 +192,22 @@ _RankedLatency = dict[tuple[int, bytes], "CentredSeries"]
 
 
 def _by_lag(
-    metric: Floats, target: Floats, ranked_latency: _RankedLatency, given: Floats | None
+    metric: Floats,
+    target: Floats,
+    ranked_latency: _RankedLatency,
+    given: Floats | None,
+    *,
+    is_rate: bool,
+    reach: float | None,
 ) -> dict[int, Correlation]:
     """Return the rank correlation of differences at each lag; empty for a metric that does not vary.
 
     Args:
         metric, target: of shape (intervals,).
         ranked_latency: the target's ranks so far.
-        given: a third series whose part in both is taken out; None: none.
+        given: a third series, the throughput, whose part in both is taken out of what rises with it; None: none.
+        is_rate: whether it is taken out in any case.
+        reach: of the metric, for its correlations.
     """
     dx, dy = np.diff(metric), np.diff(target)
     dz = None if given is None else np.diff(given)
@@ -175,18 +224,22 @@ def _by_lag(
         rho = rx.correlation(ry)
         if dz is not None:
             z = (dz if lag == 0 else dz[:-lag])[both]
-            rho = _without(z, rho, rx, ry) if np.isfinite(z).all() and np.ptp(z) > 0 else rho
-        by_lag[lag] = Correlation(rho=rho, samples=rx.size, effective=effective_size(rx, ry))
+            rho = _without(z, rho, rx, ry, is_rate=is_rate) if np.isfinite(z).all() and np.ptp(z) > 0 else rho
+        by_lag[lag] = Correlation(rho=rho, samples=rx.size, effective=effective_size(rx, ry), reach=reach)
     return by_lag
 
 
-def _without(given: Floats, rho: float, metric: CentredSeries, target: CentredSeries) -> float:
+def _without(given: Floats, rho: float, metric: CentredSeries, target: CentredSeries, *, is_rate: bool) -> float:
     """Return the partial correlation of two ranked series, without what a third one explains of both.
+
+    What is no rate and does not rise with the third one does not follow it: its correlation stays.
 
     Source: Kendall and Stuart, The Advanced Theory of Statistics, volume 2, chapter 27.
     """
     ranked = CentredSeries(midranks(given))
     with_metric, with_target = ranked.correlation(metric), ranked.correlation(target)
+    if not is_rate and with_metric <= 0:
+        return rho
     left = (1 - with_metric**2) * (1 - with_target**2)
     if left < PARTIAL_LEFT_MIN:
         return 0.0
