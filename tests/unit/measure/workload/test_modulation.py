@@ -110,8 +110,9 @@ def test_only_the_named_kinds_are_slowed_and_the_own_parameters_stay() -> None:
 
 
 def test_a_volume_that_is_not_emulated_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="needs an emulated volume"):
+    with pytest.raises(UsageError, match="needs an emulated volume") as refused:
         check_modulation(STEP, context_on(tmp_path)[0])
+    assert "a second volume" in refused.value.next_step
 
 
 def test_a_profile_without_latencies_is_refused(context, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +131,16 @@ def test_a_step_without_modulation_asks_nobody(context, monkeypatch: pytest.Monk
     assert (details, daemon.changes) == ({}, [])
 
 
-@pytest.mark.parametrize("options", [{"rate": 100}, {"duration": 20}, {"concurrent": ({"kind": "dump"},)}])
-def test_a_load_that_cannot_follow_its_volume_is_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="`modulate` needs"):
+@pytest.mark.parametrize(
+    ("options", "helps"),
+    [
+        ({"rate": 100}, "leave `rate` out"),
+        ({"duration": 20}, "set `duration: 48s`"),
+        ({"concurrent": ({"kind": "dump"},)}, "a step of its own"),
+    ],
+)
+def test_a_load_that_cannot_follow_its_volume_is_refused_with_what_would_help(
+    options: dict[str, Any], helps: str
+) -> None:
+    with pytest.raises(ValidationError, match=f"`modulate` needs.*{helps}"):
         OltpStep.model_validate({"name": "load", "duration": 60, "modulate": 4, **options})

@@ -115,16 +115,17 @@ class OltpStep(StepBase):
         if self.rate is not None:
             raise ValueError(
                 "`modulate` needs a load without `rate`: at a rate, transactions also wait for a free client"
-                " thread, so their latency does not follow the volume's"
+                " thread, so their latency does not follow the volume's; leave `rate` out, and give `threads`"
             )
         if self.concurrent:
             raise ValueError(
-                "`modulate` needs a load without `concurrent` steps, whose effect it cannot tell apart"
+                "`modulate` needs a load without `concurrent` steps, whose effect it cannot tell apart; modulate a"
+                " step of its own"
             )
         if self.duration_s < MODULATION_S_MIN:
             raise ValueError(
                 f"`modulate` needs a duration of {MODULATION_S_MIN:g} s or more:"
-                f" {MODULATION_SLOTS_MIN} slots of {MODULATION_SLOT_S:g} s"
+                f" {MODULATION_SLOTS_MIN} slots of {MODULATION_SLOT_S:g} s; set `duration: {MODULATION_S_MIN:g}s`"
             )
         return self
 
