@@ -33,7 +33,7 @@ from volbench.results.recorded.window import clock_text, parse_window
 from volbench.results.report.recordings import file_data, file_lines, span_text, write_html
 from volbench.results.report.rows.response import TITLES as TITLES_OF_WAITS
 from volbench.results.report.rows.response import response_tables
-from volbench.results.response.prediction import predicted_by, prediction_text
+from volbench.results.response.prediction import predicted_by, prediction_text, tails_by_step
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory
 from volbench.results.store.run_names import run_path
@@ -127,15 +127,18 @@ def _explain_run(path: Path, what_if: list[str], awaits_ms: Mapping[str, float],
     }
     responses = response_tables(explanation, volumes).rows if awaits_ms else ()
     predictions = predicted_by(responses, awaits_ms) if awaits_ms else ()
+    tails = tails_by_step(explanation.measured, predictions, awaits_ms)
+    predictions = (*predictions, *(tail for predicted, _ in tails.values() for tail in predicted))
     if json:
         note_rows = [
             {"volume": volume, "step": step, "notes": list(step_notes)}
             for (volume, step), step_notes in explanation.notes.items()
         ]
         rows = {name: [row.model_dump(mode="json") for row in table] for name, table in tables.items()}
-        forecasts = (
-            {"predictions": [dataclasses.asdict(prediction) for prediction in predictions]} if awaits_ms else {}
-        )
+        forecasts: dict[str, Any] = {}
+        if awaits_ms:
+            forecasts["predictions"] = [dataclasses.asdict(prediction) for prediction in predictions]
+            forecasts["unpredicted"] = {step: list(reasons) for step, (_, reasons) in tails.items() if reasons}
         console.show_json({**rows, **forecasts, "notes": note_rows})
         return
     for (volume, step), notes in explanation.notes.items():
@@ -152,6 +155,9 @@ def _explain_run(path: Path, what_if: list[str], awaits_ms: Mapping[str, float],
         console.out.print(
             f"{prediction.step} with {_awaits_text(awaits_ms)}: {prediction_text(prediction)}", markup=False
         )
+    for step, (_, reasons) in tails.items():
+        for reason in reasons:
+            console.out.print(f"{step}: {reason}", markup=False)
     if not explanation.notes:
         console.out.print(
             "no cause is named: no completed step of this run has samples (series.parquet)."

@@ -30,9 +30,11 @@ from volbench.results.explain.evidence.association import CellCorrelations, cell
 from volbench.results.explain.evidence.disks_below import disks_below
 from volbench.results.explain.findings import Explanation, explain_case, explain_component
 from volbench.results.explain.given import ConcurrentActivity
-from volbench.results.explain.pooling import common_notes, finding_rows, refuted_rows, with_components
+from volbench.results.explain.pooling import HINT_BELOW, common_notes, finding_rows, refuted_rows, with_components
+from volbench.results.explain.rules.by_response import measured_advice
 from volbench.results.explain.wording import row
 from volbench.results.response.estimate import estimate
+from volbench.results.response.measured import MeasuredResponse, measured_response
 from volbench.results.response.model import NoResponse, Response
 from volbench.results.response.samples import CellSamples
 from volbench.results.stats.grid import Grid, align
@@ -60,6 +62,7 @@ class StepView:
     pool: Pool | None = None
     waits: CellSamples | None = None
     waits_by_query: Mapping[str, CellSamples] = field(default_factory=dict)
+    base_await_ms: float | None = None
     invalid_reasons: tuple[str, ...] = ()
     components: Mapping[str, Explanation] = field(default_factory=dict)
     """Of a layout: what each of its other volumes did, by the component's name."""
@@ -74,7 +77,8 @@ class StepView:
 class RunExplanation:
     """Findings of a run; `notes` says by volume and step what is missing, `views` by cell what it showed.
 
-    `responses` says by step what a millisecond of the volume costs, over all of its volumes.
+    `responses` says by step what a millisecond of the volume costs, over all of its volumes; `measured` has those
+    that the server's counts confirm.
     """
 
     findings: tuple[FindingRow, ...]
@@ -83,6 +87,7 @@ class RunExplanation:
     refuted: tuple[RefutedRow, ...] = ()
     unreadable: tuple[str, ...] = ()
     responses: Mapping[str, Response | NoResponse] = field(default_factory=dict)
+    measured: Mapping[str, MeasuredResponse] = field(default_factory=dict)
 
 
 def explain_run(loaded: LoadedRun) -> RunExplanation:
@@ -108,13 +113,23 @@ def explain_run(loaded: LoadedRun) -> RunExplanation:
         except RunUnreadable as error:
             unreadable.append(f"{error.where}: {error.what}")
     responses = _responses(views)
+    measured = {
+        step: confirmed
+        for step, response in responses.items()
+        if (confirmed := measured_response(response, _waits_of(views, step))) is not None
+    }
     most = {key: _volume_share_max(responses.get(key[1]), cells) for key, cells in views.items()}
     return RunExplanation(
-        findings=tuple(row for key, cells in views.items() for row in _findings(*key, cells, most[key])),
+        findings=tuple(
+            row
+            for key, cells in views.items()
+            for row in _with_advice(_findings(*key, cells, most[key]), cells, measured.get(key[1]))
+        ),
         notes={key: _notes(cells) for key, cells in views.items()},
         views=views,
         refuted=tuple(row for key, cells in views.items() for row in _refuted(*key, cells, most[key])),
         responses=responses,
+        measured=measured,
         unreadable=tuple(unreadable),
     )
 
@@ -137,13 +152,27 @@ def _why_invalid(result: CellResult, name: str, reasons: Sequence[Reasons]) -> R
 
 def _responses(views: Mapping[tuple[str, str], Mapping[str, StepView]]) -> dict[str, Response | NoResponse]:
     """Return the response of each step with transactions, over all volumes; of valid cells, or all without one."""
-    responses = {}
-    for step in dict.fromkeys(name for _, name in views):
-        every = [view for (_, name), cells in views.items() if name == step for view in cells.values()]
-        waits = [view.waits for view in [view for view in every if view.valid] or every if view.waits is not None]
-        if waits:
-            responses[step] = estimate(waits)
-    return responses
+    waits = {step: _waits_of(views, step) for step in dict.fromkeys(name for _, name in views)}
+    return {step: estimate(cells) for step, cells in waits.items() if cells}
+
+
+def _waits_of(views: Mapping[tuple[str, str], Mapping[str, StepView]], step: str) -> list[CellSamples]:
+    """Return the samples of a step's cells on all volumes; of valid cells, or of all without one."""
+    every = [view for (_, name), cells in views.items() if name == step for view in cells.values()]
+    used = [view for view in every if view.valid] or every
+    return [view.waits for view in used if view.waits is not None]
+
+
+def _with_advice(
+    rows: Sequence[FindingRow], cells: Mapping[str, StepView], measured: MeasuredResponse | None
+) -> Iterator[FindingRow]:
+    """Yield findings of a volume's step, with what a faster volume gives by the measured response."""
+    for finding in rows:
+        view = cells.get(finding.cell_ids[0]) if finding.cell_ids else None
+        level = None if measured is None or view is None else measured.level(finding.volume, view.threads)
+        more = "" if view is None else measured_advice(finding.cause, measured, level, view.base_await_ms)
+        is_whole = not finding.component and (finding.confidence or 0.0) >= HINT_BELOW
+        yield finding.model_copy(update={"advice": finding.advice + more}) if more and is_whole else finding
 
 
 def _volume_share_max(response: Response | NoResponse | None, cells: Mapping[str, StepView]) -> float | None:
@@ -213,6 +242,7 @@ def _view(case: Case, layout: Sequence[ComponentFacts], *, invalid_reasons: tupl
         interval_s=case.grid.width_s,
         time_budget=time_budget(case),
         pool=pool_of(case.grid),
+        base_await_ms=case.base_await_ms,
         components={name: explain_component(seen) for name, seen in component_cases(case, layout)},
         invalid_reasons=invalid_reasons,
     )

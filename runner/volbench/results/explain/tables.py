@@ -8,7 +8,8 @@ from statistics import median
 
 from volbench.core.records.report import AssociationRow, QueryRow, TransactionRow, WhatIfRow
 from volbench.results.explain.accounts.queries import QueryCost, together
-from volbench.results.explain.accounts.what_if import OtherVolume, Outlook, Prediction, predict
+from volbench.results.explain.accounts.what_if import OtherVolume, Outlook, Prediction
+from volbench.results.explain.accounts.what_if_response import predict_by_response
 from volbench.results.explain.evidence.association import Association, pooled
 from volbench.results.explain.run import RunExplanation, StepView, valid_views
 from volbench.results.explain.wording import number
@@ -100,13 +101,17 @@ def _clearest(cells: Mapping[str, StepView], association: Association) -> str:
 def what_if_rows(
     explained: RunExplanation, volumes: Sequence[str], volumes_asked: Sequence[OtherVolume]
 ) -> tuple[WhatIfRow, ...]:
-    """Each step of each volume on each other volume."""
-    return tuple(
-        row
-        for about, cells in _in_order(explained.views, volumes)
-        for volume_asked in volumes_asked
-        for row in prediction_rows(predict([view.demand for view in cells.values()], volume_asked), about)
-    )
+    """Each step of each volume on each other volume, by the measured response where the counts confirm one."""
+    if not volumes_asked:
+        return ()
+    rows: list[WhatIfRow] = []
+    for (volume, step, threads), cells in _in_order(explained.views, volumes):
+        response, demands = explained.measured.get(step), [view.demand for view in cells.values()]
+        level = None if response is None else response.level(volume, threads)
+        for volume_asked in volumes_asked:
+            prediction = predict_by_response(demands, volume_asked, response, level)
+            rows += prediction_rows(prediction, (volume, step, threads))
+    return tuple(rows)
 
 
 def outlook_text(outlook: Outlook) -> str:
@@ -117,7 +122,8 @@ def outlook_text(outlook: Outlook) -> str:
     text += f"; {limited_by(outlook)} limits first"
     if outlook.regime == "burst" and outlook.lasts_s is not None:
         text += f", for {number(outlook.lasts_s)} s until its credits are spent"
-    return text + (", once its credits are spent" if outlook.regime == "baseline" else "")
+    text += ", once its credits are spent" if outlook.regime == "baseline" else ""
+    return "; ".join(filter(None, (text, outlook.method_text)))
 
 
 def _figure(value: float | None, interval: tuple[float, float], unit: str) -> str:
@@ -166,6 +172,9 @@ def prediction_rows(prediction: Prediction, about: _About) -> Iterator[WhatIfRow
             latency_interval=cost.p95_interval,
             limited_by=cost.bound,
             limit_per_s=cost.bound_per_s,
+            method=cost.method,
+            latency_ms_mean=cost.latency_ms,
+            latency_ms_mean_interval=cost.latency_interval,
             text=outlook_text(cost) + (f"; {prediction.caveat}" if prediction.caveat else ""),
         )
 

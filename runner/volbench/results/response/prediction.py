@@ -6,6 +6,9 @@ A closed loop of N clients makes N / latency transactions a second (Little's law
 latency / latency'. The interval is the root of the sum of squares of what each slope's interval makes of its
 change: slopes by a signal, or of awaits that move apart, have errors that hardly depend on each other.
 
+p50 has slopes of its own where they come from the same intervals as the mean's. Else it goes in proportion to the
+mean, as p95 and p99 do, and only where that was checked (`tails`).
+
 What it leaves out: limits of the other volume (`explain --what-if` has them), and CPUs that become the bottleneck
 when reads no longer are. So it says nothing below the part that no wait explains, and marks awaits beyond twice, or
 below half, of what was measured.
@@ -14,15 +17,17 @@ below half, of what was measured.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from volbench.core.base.text import number
+from volbench.core.base.text import number, percent
 from volbench.core.records.report import ResponseRow
 from volbench.errors import UsageError
+from volbench.results.response.levels import BEYOND, latency_at
+from volbench.results.response.measured import MeasuredResponse
+from volbench.results.response.tails import TAIL_LEVELS, tail_at
 
-BEYOND = 2.0
-"""Times the largest await that was measured, or the smallest divided by it: from here on the line is a guess."""
+_BY_SLOPES = ("mean", "p50")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +39,7 @@ class Predicted:
         latency_ms: predicted, with `interval_ms` of 95 %; `measured_ms`: as it was.
         tps_factor: by how much a closed loop's rate changes, with its interval; None for percentiles.
         is_beyond: an await is far from all that were measured.
+        held_out_error: of a percentile, the largest share that it was off where it was looked up.
     """
 
     step: str
@@ -44,6 +50,7 @@ class Predicted:
     tps_factor: float | None
     tps_interval: tuple[float, float] | None
     is_beyond: bool
+    held_out_error: float | None = None
 
 
 def predicted(rows: Sequence[ResponseRow], awaits_ms: Mapping[str, float]) -> tuple[Predicted, ...]:
@@ -54,12 +61,85 @@ def predicted(rows: Sequence[ResponseRow], awaits_ms: Mapping[str, float]) -> tu
         awaits_ms: by term (read, log_sync, ...) the wanted waiting time; others stay as they are.
     """
     found = []
-    for step, statistic in dict.fromkeys((row.step, row.statistic) for row in rows):
+    methods = {row.step: row.method for row in rows if row.statistic == "mean" and not row.query}
+    by_slopes = [row for row in rows if row.statistic in _BY_SLOPES and row.method == methods.get(row.step)]
+    for step, statistic in dict.fromkeys((row.step, row.statistic) for row in by_slopes):
         of_one = [row for row in rows if (row.step, row.statistic, row.query) == (step, statistic, "")]
         one = _predicted(of_one, awaits_ms)
         if one is not None:
             found.append(one)
     return tuple(found)
+
+
+def predicted_tails(
+    measured: MeasuredResponse,
+    step: str,
+    awaits_ms: Mapping[str, float],
+    *,
+    statistics: Collection[str] = tuple(TAIL_LEVELS.values()),
+) -> tuple[tuple[Predicted, ...], tuple[str, ...]]:
+    """Return percentiles of a load with other waiting times, and why one of them is not predicted.
+
+    Each is taken from the volume whose latency is nearest to the predicted one.
+
+    Args:
+        measured: of the load.
+        step: its name.
+        awaits_ms: by term the wanted waiting time; others stay as they are.
+        statistics: that are wanted.
+    """
+    costs = [cost for cost in measured.costs if cost.term in awaits_ms]
+    latencies = [(level, latency_at(level, costs, awaits_ms)) for level in measured.levels]
+    usable = [(level, latency) for level, latency in latencies if latency.low_ms > 0]
+    tails, reasons = [], []
+    for quantile, check in measured.tails.items():
+        if check.statistic not in statistics:
+            continue
+        if check.reason:
+            reasons.append(check.reason)
+            continue
+        candidates = [(level, latency) for level, latency in usable if quantile in level.quantiles_ms]
+        if not candidates:
+            continue
+        level, latency = min(candidates, key=lambda pair: abs(math.log(pair[1].value_ms / pair[0].latency_ms)))
+        tail = tail_at(level, check, quantile, latency)
+        if tail is not None:
+            tails.append(
+                Predicted(
+                    step=step,
+                    statistic=check.statistic,
+                    measured_ms=level.quantiles_ms[quantile],
+                    latency_ms=tail.value_ms,
+                    interval_ms=(tail.low_ms, tail.high_ms),
+                    tps_factor=None,
+                    tps_interval=None,
+                    is_beyond=any(cost.is_beyond(awaits_ms[cost.term]) for cost in costs),
+                    held_out_error=check.error_max,
+                )
+            )
+    return tuple(tails), tuple(reasons)
+
+
+def tails_by_step(
+    measured: Mapping[str, MeasuredResponse], predictions: Sequence[Predicted], awaits_ms: Mapping[str, float]
+) -> dict[str, tuple[tuple[Predicted, ...], tuple[str, ...]]]:
+    """Return by step the percentiles that no slopes predict, and why those are not predicted that are missing.
+
+    Args:
+        measured: by step, what the server's counts confirm.
+        predictions: by slopes, of the steps that are asked for.
+        awaits_ms: by term the wanted waiting time.
+    """
+    tails = {}
+    for step in dict.fromkeys(prediction.step for prediction in predictions):
+        by_slopes = {prediction.statistic for prediction in predictions if prediction.step == step}
+        missing = [statistic for statistic in TAIL_LEVELS.values() if statistic not in by_slopes]
+        if step in measured:
+            tails[step] = predicted_tails(measured[step], step, awaits_ms, statistics=missing)
+        else:
+            reason = f"not predicted: the server's counts confirm no response of this load ({', '.join(missing)})"
+            tails[step] = ((), (reason,))
+    return tails
 
 
 def predicted_by(rows: Sequence[ResponseRow], awaits_ms: Mapping[str, float]) -> tuple[Predicted, ...]:
@@ -93,6 +173,8 @@ def prediction_text(one: Predicted) -> str:
     if one.tps_factor is not None and one.tps_interval is not None:
         low, high = (number(end) for end in one.tps_interval)
         text += f", transactions/s of a closed loop x {number(one.tps_factor)} [{low}, {high}]"
+    if one.held_out_error is not None:
+        text += f", off by up to {percent(one.held_out_error)} where it was looked up"
     return text + (" (far from any waiting time that was measured)" if one.is_beyond else "")
 
 

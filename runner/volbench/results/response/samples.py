@@ -60,6 +60,7 @@ class CellSamples:
         counted: by term, over the whole step.
         operations: by term, completed over the whole step; for weighing.
         latency_quantiles_ms: by level (0.95), the quantile of the transactions that ended in an interval.
+        step_quantiles_ms: by level, the quantile of all transactions of the step.
     """
 
     cell: str
@@ -76,6 +77,7 @@ class CellSamples:
     cpu_ms: Floats | None = None
     operations: Mapping[str, float] = field(default_factory=dict)
     latency_quantiles_ms: Mapping[float, Floats] = field(default_factory=dict)
+    step_quantiles_ms: Mapping[float, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.latency_ms)

@@ -175,4 +175,12 @@ def test_what_a_class_of_statements_never_waits_for_is_counted_as_none(query: st
     whole = samples(extra)
     assert whole is not None
     (of_class,) = class_samples(whole, case_of(series)).values()
-    assert {term: (count.low, count.high) for term, count in of_class.counted.items()} == dict.fromkeys(never, (0.0, 0.0))
+    assert {term: (count.low, count.high) for term, count in of_class.counted.items()} == dict.fromkeys(
+        never, (0.0, 0.0)
+    )
+
+
+def test_percentiles_of_the_whole_step_are_those_of_its_figures() -> None:
+    result = samples(latency_ms={"latency_ms_p95": 60.0, "latency_ms_mean": 24.0})
+    assert result is not None
+    assert result.step_quantiles_ms == {0.95: 60.0}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,6 +70,25 @@ def test_classes_of_statements_are_limited_and_so_are_points() -> None:
     tables = response_tables(explained(*(view(n, queries=QUERIES_MAX + 3) for n in range(40))), ["v"])
     assert len({row.query for row in tables.rows} - {""}) == QUERIES_MAX
     assert 0 < len(tables.points) <= POINTS_MAX
+
+
+@pytest.mark.parametrize(("known_on", "statistics"), [(("fast", "slow"), {"mean", "p95"}), (("fast",), {"mean"})])
+def test_a_percentile_that_one_volume_lacks_has_no_slope(known_on: tuple[str, ...], statistics: set[str]) -> None:
+    """A slow volume finishes too few transactions in a second for their p95."""
+    views: dict[tuple[str, str], dict[str, Any]] = {}
+    for volume, read_ms in (("fast", 0.5), ("slow", 2.0)):
+        for number in range(5):
+            rng = np.random.default_rng(10 * number)
+            steady = np.full(80, read_ms * rng.normal(1, 0.05))
+            name = f"{number}-{volume}"
+            samples = cell(Load(waits={"read": 20.0}, volume=volume), {"read": steady}, rng=rng, name=name)
+            quantiles = {0.95: 2 * samples.latency_ms} if volume in known_on else {}
+            samples = replace(samples, latency_quantiles_ms=quantiles)
+            view_of_cell = SimpleNamespace(waits=samples, waits_by_query={}, valid=True)
+            views.setdefault((volume, "read-only"), {})[name] = view_of_cell
+    run: Any = SimpleNamespace(views=views, responses={})
+    tables = response_tables(run, ["fast", "slow"])
+    assert {row.statistic for row in tables.rows} == statistics
 
 
 def test_a_run_without_transactions_has_no_response() -> None:

@@ -62,4 +62,10 @@ class WhatIfRow(Record):
     latency_interval: tuple[float, float] | None = None
     limited_by: str = ""
     limit_per_s: float | None = None
+    method: Literal["demand", "response"] = Field(
+        default="demand",
+        description="demand: from what a transaction demands; response: from what a millisecond costs it.",
+    )
+    latency_ms_mean: float | None = Field(default=None, description="By the response; null by the demand.")
+    latency_ms_mean_interval: tuple[float, float] | None = Field(default=None, description="Of the slopes, 95 %.")
     text: str = ""

@@ -43,6 +43,7 @@ _TERMS_OF_SIGNAL: Mapping[SignalKind, tuple[str, ...]] = {
 """What a modulation slows, and the waits that it acts on: a sync is a write and a flush, which change together."""
 _SOURCE = "performance_schema"
 _NEVER: Mapping[str, tuple[str, ...]] = {"SELECT": ("redo_sync", "binlog_sync"), "COMMIT": ("read",)}
+_QUANTILES = {0.5: Client.latency_ms_p50, 0.95: Client.latency_ms_p95, 0.99: Client.latency_ms_p99}
 
 
 def samples_of(
@@ -91,6 +92,11 @@ def samples_of(
         slots=slots,
         cpu_ms=_cpu_ms(case, finished, CELL),
         latency_quantiles_ms={} if latencies is None else latencies.quantiles_ms,
+        step_quantiles_ms={
+            level: case.latency_ms[metric.name]
+            for level, metric in _QUANTILES.items()
+            if metric.name in case.latency_ms
+        },
     )
 
 

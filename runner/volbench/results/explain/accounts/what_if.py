@@ -67,6 +67,7 @@ _P95_OF_WRITES = (
 )
 _DISTINCT_RANGE = (DISTINCT, DISTINCT_MIN, DISTINCT_MAX)
 Regime = Literal["steady", "burst", "baseline"]
+Method = Literal["demand", "response"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +87,8 @@ class Outlook:
 
     Where `states_tps` or `states_p95` is false, the interval may be shown and the figure may not: such figures were
     measured to be far off. `bound` names what limits first: CPU, latency, or a limit of the volume with
-    `bound_per_s` of its unit.
+    `bound_per_s` of its unit. `method` says whether it follows from the load's demand or from its measured response
+    (`what_if_response`), which has the mean latency, too; `method_text` says why, in words.
     """
 
     regime: Regime
@@ -100,6 +102,10 @@ class Outlook:
     lasts_s: float | None = None
     states_tps: bool = True
     states_p95: bool = True
+    method: Method = "demand"
+    method_text: str = ""
+    latency_ms: float | None = None
+    latency_interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +161,7 @@ def predict(outlooks: Sequence[Demand | PredictionUnavailable], volume: OtherVol
         return Prediction(spec=volume.name, cannot=_WHOSE_CPU)
     outlooks_of_regimes = tuple(_with_stated(_together(same), demands) for same in by_regime.values())
     return Prediction(
-        spec=volume.name, outlooks=outlooks_of_regimes, caveat="; ".join(_caveats(demands, outlooks_of_regimes))
+        spec=volume.name, outlooks=outlooks_of_regimes, caveat="; ".join(caveats_of(demands, outlooks_of_regimes))
     )
 
 
@@ -178,7 +184,7 @@ def _write_share(demands: Sequence[Demand]) -> float:
     return median(demand.writes / max(demand.reads + demand.writes, 1e-9) for demand in demands)
 
 
-def _caveats(demands: Sequence[Demand], outlooks: Sequence[Outlook]) -> Iterator[str]:
+def caveats_of(demands: Sequence[Demand], outlooks: Sequence[Outlook]) -> Iterator[str]:
     """What the outlooks leave out."""
     if median(outlook.undo_left for outlook in demands) >= PURGE_LAG_MIN:
         yield _PURGE_LAG
@@ -212,11 +218,13 @@ def outlooks_of(demand: Demand, volume: OtherVolume) -> tuple[Outlook, ...]:
 
 def _lasts_s(bucket: Limit, demand: Demand, tps: float) -> float | None:
     """Seconds until a bucket is empty at this load; None: it never is."""
-    spent_per_s = tps * (_units(bucket, demand) + more_pages(demand, tps) * page_units(bucket)) - bucket.rate_per_s
+    spent_per_s = (
+        tps * (units_of(bucket, demand) + more_pages(demand, tps) * page_units(bucket)) - bucket.rate_per_s
+    )
     return bucket.start / spent_per_s if spent_per_s > 0 else None
 
 
-def _units(limit: Limit, demand: Demand) -> float:
+def units_of(limit: Limit, demand: Demand) -> float:
     """What one transaction costs a limit, in its units."""
     sizes = np.array([demand.read_bytes, demand.write_bytes])
     read, write = limit.charge.per_request(sizes, sequential=False).tolist()
@@ -236,7 +244,7 @@ def _outlook(
     high = (1 + MODEL_ERROR) * most.rate_max
     bound = usual.bound or LATENCY
     limit = capacities.get(bound)
-    p95_ms, p95_interval = _p95_ms(demand, usual.rate, (low, high))
+    p95_ms, p95_interval = p95_of(demand, usual.rate, (low, high))
     return Outlook(
         regime=regime,
         tps=usual.rate,
@@ -254,7 +262,7 @@ def _stations(demand: Demand, limits: Iterable[Limit], writes_times: float) -> l
     """The limits as stations, of a demand with so many times its writes."""
     changed = replace(demand, writes=demand.writes * writes_times)
     return [
-        Station(name=outlook.name, demand_s=_units(outlook, changed) / outlook.rate_per_s) for outlook in limits
+        Station(name=outlook.name, demand_s=units_of(outlook, changed) / outlook.rate_per_s) for outlook in limits
     ]
 
 
@@ -279,7 +287,7 @@ def _by_pages(
     if counts is None or not _mostly_writes(demand):
         return None
     volume = [
-        Served(limit.name, _units(limit, demand) / limit.rate_per_s, page_units(limit) / limit.rate_per_s)
+        Served(limit.name, units_of(limit, demand) / limit.rate_per_s, page_units(limit) / limit.rate_per_s)
         for limit in limits
     ]
     likely, *others = (page_writes(counts, demand.tps, distinct=part) for part in _DISTINCT_RANGE)
@@ -320,7 +328,7 @@ def _solved(demand: Demand, delay_s: float, cpu_s: float, stations: Sequence[Sta
     return solve(clients=demand.clients, delay_s=delay_s, stations=[cpu, *stations])
 
 
-def _p95_ms(
+def p95_of(
     demand: Demand, tps: float, interval: tuple[float, float]
 ) -> tuple[float, tuple[float, float]] | tuple[None, None]:
     """The mean response times the measured tail; the interval takes any tail that is usual."""

@@ -74,7 +74,9 @@ def response_tables(explained: RunExplanation, volumes: Sequence[str]) -> Respon
             continue
         of_step = list(_rows(response, step))
         for level, statistic in _LEVELS.items():
-            of_step += _rows(estimate(cells, latency_level=level), step, statistic=statistic)
+            of_percentile = estimate(cells, latency_level=level)
+            if _is_comparable(of_percentile, response):
+                of_step += _rows(of_percentile, step, statistic=statistic)
         for query, of_query in _by_query(views).items():
             of_step += _rows(estimate(of_query), step, query=query)
         rows += [row.model_copy(update={"valid": is_valid}) for row in of_step]
@@ -201,6 +203,18 @@ def _by_query(views: Sequence[StepView]) -> dict[str, list[CellSamples]]:
             time_s[query] = time_s.get(query, 0.0) + spent
     first = sorted(time_s, key=lambda query: -time_s[query])[:QUERIES_MAX]
     return {query: cells[query] for query in first}
+
+
+def _is_comparable(of_percentile: Response | NoResponse, response: Response) -> bool:
+    """Return whether a percentile's slopes are of the same volumes, by the same method, as the mean's.
+
+    A slow volume finishes too few transactions in an interval for their p95: that of the others is another load's.
+    """
+    return (
+        isinstance(of_percentile, Response)
+        and of_percentile.method == response.method
+        and of_percentile.volumes == response.volumes
+    )
 
 
 def _rows(

@@ -1,0 +1,187 @@
+"""What a load of one volume would take with the waiting times of another, from a response that counts confirm.
+
+A level is what was measured on one volume: the mean latency L, and the mean await w of each wait. With other awaits
+
+    latency = L + sum of b x (await - w)
+
+where b is in ms of latency per ms of await. A slope stands for b where the server's count agrees with it; any other
+wait stands at its count, whose range is its interval. The interval of the latency is the root of the sum of squares
+of what each interval makes of its change, since slopes of awaits that move apart have errors that hardly depend on
+each other, and of the error of L over its cells. A single cell also differs from its volume's mean.
+
+What it leaves out: limits of the other volume, and CPUs that become the bottleneck when reads no longer are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from volbench.results.response.estimate import CONFIDENCE, with_one_log
+from volbench.results.response.model import NoResponse, Response, Slope
+from volbench.results.response.samples import CellSamples
+from volbench.results.stats.student_t import t_quantile
+
+CELLS_MIN = 2
+"""Cells of a volume from which on they tell the error of their mean."""
+BEYOND = 2.0
+"""Times the largest await that was measured, or the smallest divided by it: from here on the line is a guess."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Milliseconds of latency for each millisecond of one await: `value`, and its interval from `low` to `high`.
+
+    Args:
+        is_measured: it is a slope that the server's count confirms; else it is the count.
+        moved_ms: 10th and 90th percentile of the await in what the slope was estimated from.
+    """
+
+    term: str
+    value: float
+    low: float
+    high: float
+    is_measured: bool
+    moved_ms: tuple[float, float]
+
+    def is_beyond(self, await_ms: float) -> bool:
+        """Return whether a waiting time is far from all that were measured."""
+        low, high = self.moved_ms
+        return not low / BEYOND <= await_ms <= high * BEYOND
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """One volume's load: mean latency of a transaction, and the mean await of each wait, in ms.
+
+    Args:
+        error_ms: half the 95 % interval of the mean latency over cells, by Student's t; 0 of a single cell.
+    """
+
+    volume: str
+    threads: int | None
+    latency_ms: float
+    awaits_ms: Mapping[str, float]
+    quantiles_ms: Mapping[float, float]
+    error_ms: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latency:
+    """A latency in ms, with its interval of 95 %."""
+
+    value_ms: float
+    low_ms: float
+    high_ms: float
+
+
+def confirmed_costs(response: Response | NoResponse | None) -> tuple[Cost, ...]:
+    """Return what each wait costs; nothing without a slope that the server's count confirms.
+
+    Nothing, too, where a wait has neither such a slope nor a count.
+    """
+    if not isinstance(response, Response) or all(slope.agreement != "agrees" for slope in response.slopes):
+        return ()
+    costs = [_cost(slope) for slope in response.slopes]
+    complete = tuple(cost for cost in costs if cost is not None)
+    return complete if len(complete) == len(costs) else ()
+
+
+def _cost(slope: Slope) -> Cost | None:
+    if slope.agreement == "agrees":
+        value, low, high = slope.value, slope.low, slope.high
+    elif slope.counted is not None:
+        low, high = slope.counted.low, slope.counted.high
+        value = (low + high) / 2
+    else:
+        return None
+    return Cost(
+        term=slope.term,
+        value=value,
+        low=low,
+        high=high,
+        is_measured=slope.agreement == "agrees",
+        moved_ms=slope.moved_ms,
+    )
+
+
+def levels_of(cells: Sequence[CellSamples], terms: Iterable[str]) -> tuple[Level, ...]:
+    """Return the level of each volume and number of threads; not of one on which an await is not known.
+
+    Args:
+        cells: of one load.
+        terms: of the awaits that are wanted.
+    """
+    names = tuple(terms)
+    groups: dict[tuple[str, int | None], list[CellSamples]] = {}
+    for cell in cells:
+        merged = cell if set(names) <= set(cell.awaits_ms) else with_one_log(cell)
+        groups.setdefault((cell.volume, cell.threads), []).append(merged)
+    levels = (_level(volume, threads, of_level, names) for (volume, threads), of_level in groups.items())
+    return tuple(level for level in levels if level is not None)
+
+
+def _level(volume: str, threads: int | None, cells: Sequence[CellSamples], terms: Sequence[str]) -> Level | None:
+    """Return means over the transactions of all cells."""
+    latency_ms = np.concatenate([cell.latency_ms for cell in cells])
+    finished = np.concatenate([cell.finished for cell in cells])
+    used = np.isfinite(latency_ms) & (finished > 0)
+    awaits_ms = {}
+    for term in terms:
+        every = [cell.awaits_ms.get(term, np.full(len(cell), np.nan)) for cell in cells]
+        await_ms = np.concatenate(every)
+        usable = used & np.isfinite(await_ms)
+        if not usable.any():
+            return None
+        awaits_ms[term] = float(np.average(await_ms[usable], weights=finished[usable]))
+    if not used.any():
+        return None
+    return Level(
+        volume=volume,
+        threads=threads,
+        latency_ms=float(np.average(latency_ms[used], weights=finished[used])),
+        awaits_ms=awaits_ms,
+        quantiles_ms=_mean_quantiles(cells),
+        error_ms=_error_ms(cells),
+    )
+
+
+def _error_ms(cells: Sequence[CellSamples]) -> float:
+    """Return half the 95 % interval of the mean latency over cells, which are the independent repeats."""
+    means_ms = []
+    for cell in cells:
+        usable = np.isfinite(cell.latency_ms) & (cell.finished > 0)
+        if usable.any():
+            means_ms.append(float(np.average(cell.latency_ms[usable], weights=cell.finished[usable])))
+    if len(means_ms) < CELLS_MIN:
+        return 0.0
+    error_ms = float(np.std(means_ms, ddof=1)) / math.sqrt(len(means_ms))
+    return t_quantile((1 + CONFIDENCE) / 2, len(means_ms) - 1) * error_ms
+
+
+def _mean_quantiles(cells: Sequence[CellSamples]) -> dict[float, float]:
+    """Return the mean over cells of each quantile that all of them have."""
+    levels = [
+        level for level in cells[0].step_quantiles_ms if all(level in cell.step_quantiles_ms for cell in cells)
+    ]
+    return {level: float(np.mean([cell.step_quantiles_ms[level] for cell in cells])) for level in levels}
+
+
+def latency_at(level: Level, costs: Sequence[Cost], awaits_ms: Mapping[str, float]) -> Latency:
+    """Return the mean latency of a transaction with other waiting times; waits that are not named stay.
+
+    Args:
+        level: what was measured.
+        costs: ms of latency per ms of each await.
+        awaits_ms: by term, the wanted waiting time in ms.
+    """
+    value_ms, below, above = level.latency_ms, level.error_ms**2, level.error_ms**2
+    for cost in costs:
+        change_ms = awaits_ms.get(cost.term, level.awaits_ms[cost.term]) - level.awaits_ms[cost.term]
+        value_ms += cost.value * change_ms
+        ends = sorted(((cost.low - cost.value) * change_ms, (cost.high - cost.value) * change_ms))
+        below, above = below + ends[0] ** 2, above + ends[1] ** 2
+    return Latency(value_ms=value_ms, low_ms=value_ms - math.sqrt(below), high_ms=value_ms + math.sqrt(above))
