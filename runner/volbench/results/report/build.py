@@ -44,6 +44,7 @@ from volbench.results.report.rows.pools import pool_sentences
 from volbench.results.report.rows.prediction import missed_sentences, prediction_rows
 from volbench.results.report.rows.reproduce import reproduce_lines
 from volbench.results.report.rows.response import ResponseTables, response_sentences, response_tables
+from volbench.results.report.rows.response_check import disagreement_sentences
 from volbench.results.report.rows.saturation import curve_rows
 from volbench.results.report.rows.sharing import sharing_rows, sharing_sentences
 from volbench.results.report.rows.storage_classes import storage_class_rows, transaction_traffic
@@ -234,7 +235,11 @@ def _accounts(
             *difference_sentences(differences, of_step=step),
             *pool_sentences(explained, volumes, of_step=step),
         ),
-        time_difference=(*difference_sentences(differences, first=step), *pool_sentences(explained, volumes)),
+        time_difference=(
+            *difference_sentences(differences, first=step),
+            *disagreement_sentences(explained, differences),
+            *pool_sentences(explained, volumes),
+        ),
         response=response_sentences(responses),
     )
 
