@@ -207,3 +207,20 @@ def test_cpu_use_that_only_follows_the_throughput_of_a_closed_loop_is_left_out()
     opened = {row.key.entity for row in pooled([cell_correlations(grid, latency)]) if row.holds}
     assert closed == {"other"}
     assert opened == {"server", "other"}
+
+
+def test_a_metric_that_is_no_rate_is_never_made_to_correlate_by_the_throughput() -> None:
+    """What rises with p95 and with the throughput is no restatement: its own correlation stays as it is."""
+    rng = np.random.default_rng(5)
+    shared, noise = rng.normal(0, 1, 200), rng.normal(0, 1, 200)
+    latency = SeriesKey(source="client", metric="latency_ms_p95")
+    columns = {
+        latency: 40 + shared - noise,
+        SeriesKey(source="client", metric="tps"): 100 + shared + noise,
+        SeriesKey(source="innodb", metric="history_list_length"): 50 + shared + rng.normal(0, 0.3, 200),
+    }
+    grid = Grid(t_s=np.arange(1.0, 201.0), width_s=1.0, columns=columns)
+    (closed,), (opened,) = (
+        pooled([cell_correlations(grid, latency, is_closed=closed)]) for closed in (True, False)
+    )
+    assert closed.rho == opened.rho

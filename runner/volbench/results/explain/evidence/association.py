@@ -232,18 +232,20 @@ def _by_lag(
 def _without(given: Floats, rho: float, metric: CentredSeries, target: CentredSeries, *, is_rate: bool) -> float:
     """Return the partial correlation of two ranked series, without what a third one explains of both.
 
-    What is no rate and does not rise with the third one does not follow it: its correlation stays.
+    What is no rate and does not rise with the third one, or not as the target does, does not follow it: its
+    correlation stays. So nothing but a rate gets a larger one.
 
     Source: Kendall and Stuart, The Advanced Theory of Statistics, volume 2, chapter 27.
     """
     ranked = CentredSeries(midranks(given))
     with_metric, with_target = ranked.correlation(metric), ranked.correlation(target)
-    if not is_rate and with_metric <= 0:
+    if not is_rate and (with_metric <= 0 or rho * with_target <= 0):
         return rho
     left = (1 - with_metric**2) * (1 - with_target**2)
     if left < PARTIAL_LEFT_MIN:
         return 0.0
-    return min(1.0, max(-1.0, (rho - with_metric * with_target) / math.sqrt(left)))
+    partial = min(1.0, max(-1.0, (rho - with_metric * with_target) / math.sqrt(left)))
+    return partial if is_rate else min(rho, partial, key=abs)
 
 
 def _strongest(cells: Sequence[Mapping[int, Correlation]]) -> tuple[int, Correlation, float] | None:
