@@ -68,7 +68,7 @@ def against(of: Case, cause: Cause, claim: Claim) -> tuple[Objection, ...]:
 )
 def test_a_moment_of_small_writes_is_not_what_a_volume_serves(writes: list[float], most: float) -> None:
     """Intervals of 0.2 s: what the volume gave is its mean over two seconds."""
-    t_s = np.arange(1, len(writes) + 1) * 0.2
+    t_s = np.linspace(0.2, 0.2 * len(writes), len(writes))
     series = {
         SeriesKey(source="emulator", metric=metric, entity="volume"): Series(t_s=t_s, value=np.array(values))
         for metric, values in (("writes_per_s", writes), ("reads_per_s", [0.0] * len(writes)))
