@@ -36,8 +36,8 @@ class Cause:
     descriptor says so (`CauseInfo`). `confidence_max`: of findings never counted outside the lab.
     `rule`: the name of what found it. `leads`: of others' I/O, whether it comes before limits that are met with it.
     `objections`: what the check has against it, without refuting it; `rebuilt`:
-    p95 of the transactions, as recorded and as rebuilt from what they did and waited for. `volume_advice`: what a
-    faster volume would change, a part of the advice where no finding of the volume stands next to this one.
+    p95 of the transactions, as recorded and as rebuilt from what they did and waited for. `volume_advice`: that a
+    faster volume changes nothing; only advice where that helps no other finding of the step, see `finding_rows`.
     """
 
     cause: str

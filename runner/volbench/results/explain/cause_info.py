@@ -36,6 +36,8 @@ class CauseInfo:
         explains_fall: it explains why a load does much less for a while.
         by_medians: the rule compares medians of a step with a threshold.
         is_change: the whole step is needed to see it.
+        waits_for_volume: what it explains are waits for the volume, or another's use of it, which a faster one
+            shortens; so are those of causes of the volume itself.
         claims: what it claims, so that the check can rebuild and refute it, see `check.objections`.
         yields_to: causes whose doing it is where it shows in a stretch of the step only: not named then.
         suppresses: causes that are the same operations seen with less: not named beside it.
@@ -55,7 +57,13 @@ class CauseInfo:
     explains_fall: bool = False
     by_medians: bool = False
     is_change: bool = False
+    waits_for_volume: bool = False
     claims: frozenset[Claim] = frozenset()
     yields_to: frozenset[str] = frozenset()
     suppresses: frozenset[str] = frozenset()
     contradicts: frozenset[str] = frozenset()
+
+    @property
+    def is_helped_by_volume(self) -> bool:
+        """Whether a faster volume shortens what it explains."""
+        return self.waits_for_volume or self.group in GROUPS[:2]

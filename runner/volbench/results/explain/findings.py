@@ -31,8 +31,6 @@ _LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
 _BURST = "storage.burst_exhausted"
 _CPUS = frozenset({SATURATED, OTHERS})
 _OF_VOLUME = "storage."
-_ON_VOLUME = frozenset({"interference.io", "interference.backup", "interference.shared_volume"})
-"""Others that use the volume: a faster one has more left for this server."""
 BUSY_MIN = 0.9
 """Of the time in which a load had collapsed: with an operation in flight for so long, clients waited for it."""
 WITHIN_MIN = 0.8
@@ -91,7 +89,7 @@ def explain_case(case: Case) -> Explanation:
         refuted += innocent.refuted
         notes = notes if findings else (*notes, why_unexplained(case))
     findings, loss = [_with_unmade_check(finding) for finding in _attributed(findings)], loss_of(findings)
-    findings = [replace(finding, recorded=case.recorded) for finding in with_volume_advice(findings)]
+    findings = [replace(finding, recorded=case.recorded) for finding in findings]
     ranked = _seconds(ranked_by(findings, lambda finding: weight_of(finding, loss)))
     with_confidence = (
         replace(finding, evidence=(*finding.evidence, *confidence_rows(finding))) for finding in ranked
@@ -99,21 +97,6 @@ def explain_case(case: Case) -> Explanation:
     return Explanation(
         findings=tuple(with_confidence), notes=notes, refuted=tuple(refuted), served=most_served(case)
     )
-
-
-def with_volume_advice(findings: Sequence[Cause]) -> list[Cause]:
-    """Return the causes, with what a faster volume would change where none of them is of the volume or its users.
-
-    Where one is, its own advice says so, and the two may not contradict each other.
-    """
-    if any(finding.cause.startswith(_OF_VOLUME) or finding.cause in _ON_VOLUME for finding in findings):
-        return [*findings]
-    return [
-        replace(finding, advice=f"{finding.advice} {finding.volume_advice}".strip())
-        if finding.volume_advice
-        else finding
-        for finding in findings
-    ]
 
 
 def explain_component(case: Case) -> Explanation:

@@ -30,17 +30,20 @@ def finding_rows(
     *,
     left_out: int = 0,
     volume_share_max: float | None = None,
+    beside: Iterable[str] = (),
 ) -> tuple[FindingRow, ...]:
     """One row for each cause of a volume's step over its repeats, which are equal cells.
 
     What comes and goes between them is no cause of the step (`against`). `none` stands only where no repeat found
-    anything else. Evidence is of the repeat whose share is the median.
+    anything else. Evidence is of the repeat whose share is the median. What a faster volume would not change is said
+    only where none of the causes is helped by one, in whichever repeat it was found: advice of a step is one page.
 
     Args:
         volume, step: their names.
         cells: what each repeat showed, by cell, in the order in which they ran.
         left_out: repeats that are not among `cells`, since they are invalid.
         volume_share_max: the part of the latency that waits of the volume take at most, by the load's response.
+        beside: causes of the layout's other volumes in this step.
     """
     by_cause = {
         cause: found
@@ -49,7 +52,11 @@ def finding_rows(
     }
     if len(by_cause) > 1:
         by_cause.pop(NONE, None)
-    rows = [_row(volume, step, cause, findings, len(cells), left_out) for cause, findings in by_cause.items()]
+    helped = any(CAUSES[name].is_helped_by_volume for name in (*by_cause, *beside) if name in CAUSES)
+    rows = [
+        _row(volume, step, cause, findings, len(cells), left_out, helped=helped)
+        for cause, findings in by_cause.items()
+    ]
     loss = loss_of(rows)
     return tuple(ranked_by(rows, lambda finding: len(finding.cell_ids) * weight_of(finding, loss)))
 
@@ -160,7 +167,14 @@ def common_notes(explanations: Sequence[Explanation]) -> tuple[str, ...]:
 
 
 def _row(
-    volume: str, step: str, cause: str, findings: Mapping[str, Cause], repeats: int, left_out: int
+    volume: str,
+    step: str,
+    cause: str,
+    findings: Mapping[str, Cause],
+    repeats: int,
+    left_out: int,
+    *,
+    helped: bool,
 ) -> FindingRow:
     shares = [finding.share for finding in findings.values() if finding.share is not None]
     middle = median_of(shares) if shares else None
@@ -172,6 +186,7 @@ def _row(
         text = f"found in {len(findings)} of {which if left_out else f'{repeats} cells'}"
         evidence.append(row("cells", len(findings), "1", text))
     confidence = median_of(finding.confidence for finding in findings.values()) * len(findings) / repeats
+    advice = typical.advice if helped else f"{typical.advice} {typical.volume_advice}".strip()
     return FindingRow(
         cause=cause,
         volume=volume,
@@ -181,5 +196,5 @@ def _row(
         share=middle,
         confidence=confidence,
         evidence=tuple(evidence),
-        advice=typical.advice if confidence >= HINT_BELOW else _QUESTION,
+        advice=advice if confidence >= HINT_BELOW else _QUESTION,
     )

@@ -187,8 +187,16 @@ def _findings(
     valid = valid_views(cells)
     explained = {cell: view.explanation for cell, view in (valid or cells).items()}
     left_out = len(cells) - len(explained)
-    rows = finding_rows(volume, step, explained, left_out=left_out, volume_share_max=volume_share)
-    rows = with_components(rows, _component_rows(volume, step, valid or cells, left_out))
+    of_components = tuple(_component_rows(volume, step, valid or cells, left_out))
+    rows = finding_rows(
+        volume,
+        step,
+        explained,
+        left_out=left_out,
+        volume_share_max=volume_share,
+        beside=[finding.cause for finding in of_components],
+    )
+    rows = with_components(rows, of_components)
     if valid:
         return rows
     invalid = row("invalid_cells", len(cells), "1", f"no valid cell: {_first_reasons(cells)}")

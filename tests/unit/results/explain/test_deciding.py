@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +52,37 @@ def test_no_rule_calls_another_rule() -> None:
             for alias in node.names
         }
         assert not imported & finders, file.name
+
+
+ACQUITS = re.compile(r"(faster|larger) (volume|one)[^.:]* (chang|would not|does not|not help)", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.rglob("*.py")), ids=lambda file: file.stem)
+def test_that_a_faster_volume_is_no_help_is_said_as_volume_advice_only(file: Path) -> None:
+    """Whether it is true is known when all findings of the step are: beside a slow volume it would contradict them."""
+    tree = ast.parse(file.read_text())
+    allowed = {
+        id(node)
+        for owner in ast.walk(tree)
+        if (isinstance(owner, ast.keyword) and owner.arg == "volume_advice")
+        or (isinstance(owner, ast.Call) and isinstance(owner.func, ast.Name) and owner.func.id == "CauseInfo")
+        for node in ast.walk(owner)
+    }
+    for assignment in tree.body:
+        if isinstance(assignment, ast.Assign) and isinstance(assignment.targets[0], ast.Name):
+            name = assignment.targets[0].id
+            uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
+            if all(id(node) in allowed for node in uses if isinstance(node.ctx, ast.Load)):
+                allowed |= {id(node) for node in ast.walk(assignment)}
+    wrong = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in allowed
+        and ACQUITS.search(node.value)
+    ]
+    assert wrong == []
 
 
 def test_every_module_that_names_causes_has_rules() -> None:

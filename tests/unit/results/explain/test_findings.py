@@ -11,7 +11,7 @@ from synthetic_cell import Load, Storage, columns
 from volbench.results.explain.calibration import LEFT_COUNTS, ONE_OF_TWO_MAX
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause, confidence_rows
-from volbench.results.explain.findings import Explanation, explain_case, with_volume_advice
+from volbench.results.explain.findings import Explanation, explain_case
 from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.wording import row
@@ -337,16 +337,3 @@ def test_a_step_within_a_cell_knows_the_volume_from_before() -> None:
     first = explain_case(Case(name="x", grid=total.within(60, 120), whole=total, threads=20, cpus=8)).findings[0]
     assert first.cause == "storage.iops_limit"
     assert any(row.metric == "inflation" for row in first.evidence)
-
-
-@pytest.mark.parametrize("cause", ["storage.iops_limit", "interference.io", "interference.shared_volume"])
-def test_no_advice_acquits_the_volume_next_to_a_finding_of_the_volume(cause: str) -> None:
-    """One said that a faster volume changes little, one to provision more IOPS, of one step."""
-    of_cpus, of_volume = (made(name, None).findings[0] for name in ("interference.cpu", cause))
-    of_cpus = dataclasses.replace(of_cpus, advice="Move them.", volume_advice="It changes little.")
-    of_volume = dataclasses.replace(of_volume, advice="Provision more IOPS.")
-    assert [one.advice for one in with_volume_advice([of_cpus, of_volume])] == [
-        "Move them.",
-        "Provision more IOPS.",
-    ]
-    assert [one.advice for one in with_volume_advice([of_cpus])] == ["Move them. It changes little."]

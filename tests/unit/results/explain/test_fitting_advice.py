@@ -146,8 +146,9 @@ def test_an_instance_is_not_the_only_limit_where_the_volume_counts_its_own(of_vo
     }
     grid = dataclasses.replace(grid, columns=changed)
     case = Case(name="x", grid=grid, whole=grid, threads=24, cpus=8)
-    advice = finding(case, "instance.storage_limit").advice
-    assert ("its own limit was not reached" in advice) is alone
+    named = finding(case, "instance.storage_limit")
+    advice = named.advice
+    assert ("its own limit was not reached" in named.volume_advice) is alone
     assert ("both limits were met" in advice) is not alone
 
 

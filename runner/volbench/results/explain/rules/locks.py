@@ -10,7 +10,7 @@ from volbench.core.records.named_metrics import Innodb
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
-from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause import VOLUME_CHANGES_NOTHING, Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.rule import Rule
 from volbench.results.explain.wording import clock, number, percent, row
@@ -60,7 +60,7 @@ CAUSES = (
 _FIND_HOLDER = (
     "Find who holds them (performance_schema.metadata_locks; SHOW PROCESSLIST): the oldest transaction, an ALTER"
     " TABLE that waits for it, LOCK TABLES, FLUSH TABLES WITH READ LOCK, or GET_LOCK of the application. Shorter"
-    " transactions help; a faster volume does not."
+    " transactions help."
 )
 
 
@@ -128,7 +128,7 @@ _GAUGES = {
 }
 _HOLDER = {
     ROW_LOCKS: "Find the transaction that holds the rows (sys.innodb_lock_waits; the oldest of information_schema"
-    ".INNODB_TRX): a session that is idle in a transaction, or a long statement. A faster volume does not help.",
+    ".INNODB_TRX): a session that is idle in a transaction, or a long statement.",
     METADATA_LOCKS: _FIND_HOLDER,
 }
 STANDING_SAMPLES = 3
@@ -170,6 +170,7 @@ def _standing(case: Case, cause: str) -> Iterator[Cause]:
         checks=(True, share >= 2 * least or None),
         evidence=(row("waiting_sessions", sessions, "1", text),),
         advice=_HOLDER[cause],
+        volume_advice=VOLUME_CHANGES_NOTHING,
     )
 
 

@@ -75,7 +75,7 @@ _WITNESSED = 0.5
 _LOST = (
     "Packets are lost between client and server: look at both hosts' retransmissions (nstat -az TcpRetransSegs"
     " TcpExtTCPTimeouts; ss -ti), at the links' error counters (ip -s link), at a link or a firewall that is"
-    " overloaded. A faster volume changes nothing here."
+    " overloaded."
 )
 _DECIDE = (
     "the CPUs are saturated, and an empty statement that waits for one would look alike; this decides: the same run"
@@ -84,7 +84,6 @@ _DECIDE = (
 _HELD = (
     "Something between client and server stands still at times: a proxy or a firewall that is overloaded, a pause"
     " of the server's machine, packets that the server's side sends again (nstat -az TcpRetransSegs on its host)."
-    " A faster volume changes nothing here."
 )
 _CHANGED = 4.0
 """Rise of the shortest round trip that is a change: both sides are then a factor of 2 from their middle."""
@@ -216,6 +215,7 @@ def _stalls(case: Case, account: NetworkAccount) -> Iterator[Cause]:
         ),
         one_of_two=doubtful,
         advice=_LOST if counted else _HELD,
+        volume_advice=VOLUME_CHANGES_NOTHING,
     )
 
 

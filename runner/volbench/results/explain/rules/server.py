@@ -35,6 +35,7 @@ _PAGE_BYTES = 16_384
 CAUSES = (
     CauseInfo(
         name="memory.buffer_pool_small",
+        waits_for_volume=True,
         claims=frozenset({"short operations"}),
         contradicts=frozenset({"storage.read_latency"}),
         group="the server or the client",
@@ -43,7 +44,7 @@ CAUSES = (
         options=frozenset({"innodb_buffer_pool_size"}),
         all_along=True,
         by_medians=True,
-        meaning="The volume answers fast but is asked too often: the buffer pool does not hold the working set.",
+        meaning="Reads of the volume are fast but too many: the buffer pool does not hold the working set.",
         signs=(
             "At least 1 % of page requests miss, reads are at least half of statement time, and within the"
             " window the server reads at least as many bytes as the buffer pool holds. Each read is fast."
@@ -52,6 +53,7 @@ CAUSES = (
     ),
     CauseInfo(
         name="redo.checkpoint_stall",
+        waits_for_volume=True,
         group="the server or the client",
         title="The redo log is full, and queries wait for its checkpoint",
         panels=("innodb",),
@@ -68,6 +70,7 @@ CAUSES = (
     ),
     CauseInfo(
         name="interference.backup",
+        waits_for_volume=True,
         group="something else uses the disk or the CPUs",
         title="A backup or another concurrent task slows the load down",
         panels=("throughput", "throughput_mib"),
@@ -211,7 +214,7 @@ def _pool(case: Case) -> Iterator[Cause]:
                 f" {turnover:.1f} times the buffer pool of {pool >> 20} MiB",
             ),
         ),
-        advice="A larger buffer pool, as far as memory goes: the volume answers fast, it is asked too often."
+        advice="A larger buffer pool, as far as memory goes: each read is fast, there are too many of them."
         + pool_text(pool, missed),
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from volbench.core.records.named_metrics import Tasks
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
-from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause import VOLUME_CHANGES_NOTHING, Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.device import DIRECTIONS
 from volbench.results.explain.evidence.layers import configured_limits
@@ -23,7 +23,7 @@ SERVER_STALL = "server.stall"
 _ADVICE = (
     "Look for what stops the whole server at those times: a paused or throttled container or virtual machine (a"
     " snapshot, a live migration, docker pause), a frozen file system (fsfreeze, a snapshot of LVM or of the cloud"
-    " with it), memory that is swapped. The volume has nothing to do meanwhile: a faster one does not help."
+    " with it), memory that is swapped. The volume has nothing to do meanwhile."
 )
 
 CAUSES = (
@@ -85,6 +85,7 @@ def standing_findings(case: Case) -> Iterator[Cause]:
         one_of_two=stands.idle is None and case.device is not None,
         evidence=(*rows, *context(case)),
         advice=_ADVICE,
+        volume_advice=VOLUME_CHANGES_NOTHING,
     )
 
 

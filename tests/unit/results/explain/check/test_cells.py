@@ -94,3 +94,49 @@ def test_a_hint_is_a_question_without_advice_to_buy(cells: int, question: bool) 
     (first,) = finding_rows("a", "load", result)
     assert ("Buy" not in first.advice) == question
     assert ("question" in first.advice) == question
+
+
+def saying(cause: str, advice: str, volume_advice: str = "") -> Explanation:
+    named = Cause(
+        cause=cause,
+        window_s=(0.0, 9.0),
+        share=0.5,
+        checks=(True,),
+        evidence=(),
+        advice=advice,
+        volume_advice=volume_advice,
+    )
+    return Explanation(findings=(named,))
+
+
+CPUS = saying("interference.cpu", "Move them.", "A faster volume changes little here.")
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "storage.iops_limit",
+        "storage.stall",
+        "interference.io",
+        "interference.shared_volume",
+        "interference.backup",
+        "memory.buffer_pool_small",
+        "memory.reclaim",
+        "redo.checkpoint_stall",
+    ],
+)
+def test_no_advice_acquits_the_volume_next_to_a_cause_that_a_faster_one_helps(cause: str) -> None:
+    """In one cell, in another one, or on another volume of the layout; reads that miss the pool are of the volume."""
+    second = saying(cause, "Do that.")
+    both = Explanation(findings=(*CPUS.findings, *second.findings))
+    for cells in ({"1": both}, {"1": both, "2": CPUS, "3": second}):
+        advice = {found.cause: found.advice for found in finding_rows("a", "load", cells)}
+        assert advice == {"interference.cpu": "Move them.", cause: "Do that."}
+    (alone,) = finding_rows("a", "load", {"1": CPUS}, beside=[cause])
+    assert alone.advice == "Move them."
+
+
+def test_beside_what_no_volume_helps_advice_says_so() -> None:
+    both = Explanation(findings=(*CPUS.findings, *saying("lock.row_contention", "Shorter ones.").findings))
+    advice = {found.cause: found.advice for found in finding_rows("a", "load", {"1": both})}
+    assert advice["interference.cpu"] == "Move them. A faster volume changes little here."

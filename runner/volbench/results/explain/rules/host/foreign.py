@@ -35,6 +35,7 @@ from volbench.results.stats.grid import Floats, Mask, mean, median
 CAUSES = (
     CauseInfo(
         name="interference.io",
+        waits_for_volume=True,
         claims=frozenset({"foreign", "episode"}),
         group="something else uses the disk or the CPUs",
         title="Something else reads or writes on the same disk",

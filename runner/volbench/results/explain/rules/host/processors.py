@@ -49,7 +49,6 @@ _MOVE_THEM = (
     "Find the programs (ps -eo pid,pcpu,comm --sort=-pcpu | head; systemd-cgtop; docker stats) and move them to"
     " another host or time, or give the server CPUs of its own (cpuset, CPUWeight)."
 )
-_SETTINGS_AND_VOLUME = "Settings of the server and a faster volume change little here."
 
 CAUSES = (
     CauseInfo(
@@ -266,7 +265,7 @@ def _foreign_finding(case: Case, account: CpuAccount, share: float | None, cpu_s
             *cpu_rows(case, cpu_share),
         ),
         advice=_MOVE_THEM,
-        volume_advice=_SETTINGS_AND_VOLUME,
+        volume_advice=_VOLUME,
     )
 
 
@@ -413,7 +412,7 @@ def _starved_syncs(case: Case) -> Iterator[Cause]:
         checks=checks,
         evidence=tuple(rows),
         advice=_MOVE_THEM if others else _LESS_WORK,
-        volume_advice=_SETTINGS_AND_VOLUME if others else _VOLUME,
+        volume_advice=_VOLUME,
     )
 
 

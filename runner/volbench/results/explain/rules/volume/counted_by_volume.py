@@ -53,6 +53,7 @@ CAUSES = (
     ),
     CauseInfo(
         name="interference.shared_volume",
+        waits_for_volume=True,
         group="something else uses the disk or the CPUs",
         title="Somebody else uses the same volume",
         panels=("iops", "throughput_mib"),
@@ -271,7 +272,7 @@ def _split(case: Case, count: Count) -> Cause:
             row("pieces_per_operation", volume / host, "1", text),
             row("piece_kib", piece, "KiB", _BYTES_AGREE),
         ),
-        advice="Pieces count for the volume's limit of operations. Send operations of at most its piece (EBS: 256"
+        advice="Each piece counts for a limit of operations. Send operations of at most its piece (EBS: 256"
         " KiB on SSD), align partition and file system to it, or choose a volume with larger pieces.",
     )
 

@@ -137,8 +137,8 @@ def _spent(case: Case) -> Iterator[Cause]:
             share=case.storage_share,
             checks=(True, True),
             evidence=(*rows, *context(case)),
-            advice="A larger instance type, whose baseline is what this load wants, or less load: a larger volume"
-            " or more provisioned IOPS would not help.",
+            advice="A larger instance type, whose baseline is what this load wants, or less load.",
+            volume_advice="A larger volume or more provisioned IOPS would not help.",
         )
         return
 
@@ -177,12 +177,15 @@ def _counted(case: Case) -> Iterator[Cause]:
         checks=tuple(checks),
         evidence=(*rows, *context(case)),
         advice=(
-            "A larger instance type: a larger volume would not help, its own limit was not reached."
+            "A larger instance type."
             if volume < limit.EXCEEDED_MIN
             else "A larger instance type and a volume that gives more: both limits were met, and either alone"
             " leaves the other."
         )
         + p95_text(case, resource, level=level, verb="the instance must give"),
+        volume_advice="A larger volume would not help: its own limit was not reached."
+        if volume < limit.EXCEEDED_MIN
+        else "",
     )
 
 

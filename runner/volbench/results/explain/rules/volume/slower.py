@@ -191,6 +191,7 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
     alike = _both_rose(device.r_await_ms, device.w_await_ms, during)
     decided = bool(free or silent or unmetered)
     even = any(spread <= limit.EVENNESS_CAPPED for spread in finite)
+    doubtful = not decided or (even and not silent)
     rates = median(device.iops[~during]) or 0.0, median(device.iops[during]) or 0.0
     queues = (
         median(np.asarray(device.in_flight)[~during]) or 0.0,
@@ -214,7 +215,7 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
             alike or None,
             harmed or None,
         ),
-        one_of_two=not decided or (even and not silent),
+        one_of_two=doubtful,
         evidence=(
             row("await_ms", slowdown.during_ms, "ms", _text(case, slowdown, queues)),
             row("iops", rates[1], "1/s", rate_text),
@@ -223,9 +224,15 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
             *(() if decided else (row("decide", None, "1", _DECIDE),)),
             *context(case),
         ),
-        advice=f"The volume itself got slower at {clock(slowdown.change.t0_s, case.clock_zero_s)}, not this load"
+        advice=f"{_what_changed(clock(slowdown.change.t0_s, case.clock_zero_s), doubtful=doubtful)}, not this load"
         " heavier: look at the storage's own history and at its other users.",
     )
+
+
+def _what_changed(when: str, *, doubtful: bool) -> str:
+    if doubtful:
+        return f"Either the volume itself got slower or a limit began at {when}"
+    return f"The volume itself got slower at {when}"
 
 
 def _perhaps_limited(case: Case, device: Device, slowdown: Slowdown, finding: Cause) -> Cause:
