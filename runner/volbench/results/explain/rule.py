@@ -70,6 +70,7 @@ COPIES, METADATA, STALL, ALL_ALONG = (
 )
 SHARED_VOLUME, PIECES = "volume serves more than was sent", "volume counts pieces"
 CLIENT_BUSY, CLIENT_HELD, HELD, CPUS = "busy load generator", "load held back", "server held back", "busy CPUs"
+SYNCS_ON_CPUS = "syncs that wait for a CPU"
 WAY = "way to the server"
 
 EXPLAINS_WAITS = frozenset({CACHE_TAKEN, LAZY_LOAD, FEW_OPERATIONS})

@@ -85,6 +85,19 @@ def test_that_a_faster_volume_is_no_help_is_said_as_volume_advice_only(file: Pat
     assert wrong == []
 
 
+@pytest.mark.parametrize("file", sorted(FOLDER.rglob("*.py")), ids=lambda file: file.stem)
+def test_no_rule_looks_for_a_cause_where_another_found_none(file: Path) -> None:
+    """`[*this(case)] or [*that(case)]` decides between causes, which `yields_to` of a rule says for all to read."""
+    chains = [
+        node.lineno
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.BoolOp)
+        for operand in node.values
+        if isinstance(operand, ast.List) and any(isinstance(item, ast.Starred) for item in operand.elts)
+    ]
+    assert chains == []
+
+
 def test_every_module_that_names_causes_has_rules() -> None:
     modules = {
         importlib.import_module(rule.find.__module__).__file__ for rule in RULES if hasattr(rule.find, "__module__")

@@ -316,7 +316,7 @@ def test_gaps_of_the_server_are_no_sessions() -> None:
     running = SeriesKey(source="innodb", metric="threads_running")
     columns = {**case.grid.columns, running: np.where(case.grid.t_s > 24, 3.0, np.nan)}
     gaps = dataclasses.replace(case, grid=dataclasses.replace(case.grid, columns=columns))
-    (finding,) = locks.lock_findings(gaps)
+    (finding,) = locks.sessions_at_metadata(gaps)
     assert finding.share == pytest.approx(1.0)
 
 

@@ -17,6 +17,7 @@ from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import mean
 
 ROW_LOCKS, METADATA_LOCKS = "lock.row_contention", "lock.metadata_contention"
+_AT_ROWS, _AT_METADATA = "statements that wait for row locks", "statements that wait for metadata locks"
 CAUSES = (
     CauseInfo(
         name="lock.row_contention",
@@ -64,13 +65,8 @@ _FIND_HOLDER = (
 )
 
 
-def lock_findings(case: Case) -> Iterator[Cause]:
-    """Locks of rows; locks of tables, definitions and names."""
-    yield from [*_row_locks(case)] or [*_standing(case, ROW_LOCKS)]
-    yield from [*_metadata_locks(case)] or [*_standing(case, METADATA_LOCKS)]
-
-
-def _row_locks(case: Case) -> Iterator[Cause]:
+def row_locks(case: Case) -> Iterator[Cause]:
+    """Locks of rows, from how long statements waited for them."""
     share = case.budget.share("row_locks") if case.budget is not None else None
     if share is None or share < limit.ROW_LOCK_SHARE_MIN:
         return
@@ -92,7 +88,7 @@ def _row_locks(case: Case) -> Iterator[Cause]:
     )
 
 
-def _metadata_locks(case: Case) -> Iterator[Cause]:
+def metadata_locks(case: Case) -> Iterator[Cause]:
     """Locks of whole tables, of definitions and of names: the server's instruments count how long sessions wait.
 
     MySQL and MariaDB keep locks of GET_LOCK and of backups with the metadata locks.
@@ -115,6 +111,7 @@ def _metadata_locks(case: Case) -> Iterator[Cause]:
             f" {number(waiting)} sessions at a time on average",
         ),
         _FIND_HOLDER,
+        volume_advice=VOLUME_CHANGES_NOTHING,
     )
 
 
@@ -133,6 +130,16 @@ _HOLDER = {
 }
 STANDING_SAMPLES = 3
 """Intervals with waiting sessions: fewer are waits that soon end."""
+
+
+def sessions_at_rows(case: Case) -> Iterator[Cause]:
+    """Locks of rows, from how many sessions wait for one."""
+    yield from _standing(case, ROW_LOCKS)
+
+
+def sessions_at_metadata(case: Case) -> Iterator[Cause]:
+    """Locks of tables, definitions and names, from how many sessions wait for one."""
+    yield from _standing(case, METADATA_LOCKS)
 
 
 def _standing(case: Case, cause: str) -> Iterator[Cause]:
@@ -175,7 +182,13 @@ def _standing(case: Case, cause: str) -> Iterator[Cause]:
 
 
 def _counted(
-    case: Case, cause: str, share: float, checks: list[bool | None], evidence: EvidenceRow, advice: str
+    case: Case,
+    cause: str,
+    share: float,
+    checks: list[bool | None],
+    evidence: EvidenceRow,
+    advice: str,
+    volume_advice: str = "",
 ) -> Cause:
     return Cause(
         cause=cause,
@@ -185,13 +198,23 @@ def _counted(
         checks=tuple(checks),
         evidence=(evidence,),
         advice=advice,
+        volume_advice=volume_advice,
     )
 
 
 RULES = (
+    Rule(name=_AT_ROWS, causes=frozenset({ROW_LOCKS}), find=row_locks),
+    Rule(name=_AT_METADATA, causes=frozenset({METADATA_LOCKS}), find=metadata_locks),
     Rule(
-        name="waits for locks",
-        causes=frozenset({"lock.metadata_contention", "lock.row_contention"}),
-        find=lock_findings,
+        name="sessions that wait for row locks",
+        causes=frozenset({ROW_LOCKS}),
+        find=sessions_at_rows,
+        yields_to=frozenset({_AT_ROWS}),
+    ),
+    Rule(
+        name="sessions that wait for metadata locks",
+        causes=frozenset({METADATA_LOCKS}),
+        find=sessions_at_metadata,
+        yields_to=frozenset({_AT_METADATA}),
     ),
 )

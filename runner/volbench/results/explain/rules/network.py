@@ -18,7 +18,7 @@ from volbench.results.explain.cause import VOLUME_CHANGES_NOTHING, Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.layers import stretches
 from volbench.results.explain.evidence.network import RESEND_S, NetworkAccount, network_account
-from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, HELD, WAY, Rule
+from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, HELD, SYNCS_ON_CPUS, WAY, Rule
 from volbench.results.explain.rules.host.processors import OTHERS, SATURATED
 from volbench.results.explain.rules.shared_evidence import effect_rows, loss_rows
 from volbench.results.explain.wording import clock, number, percent, row
@@ -318,6 +318,6 @@ RULES = (
         causes=frozenset({LATENCY, STALLS}),
         find=network_findings,
         yields_to=frozenset({CLIENT_BUSY, CLIENT_HELD}),
-        one_of_two_with=frozenset({CPUS, HELD}),
+        one_of_two_with=frozenset({CPUS, HELD, SYNCS_ON_CPUS}),
     ),
 )

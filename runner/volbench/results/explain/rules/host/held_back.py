@@ -19,7 +19,7 @@ from volbench.results.explain.evidence.processors import (
     held_tasks,
     task_use,
 )
-from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, HELD, Rule
+from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, HELD, SYNCS_ON_CPUS, Rule
 from volbench.results.explain.rules.host.processors import CLIENT_SATURATED, MORE_FOR_CLIENT, SIDES
 from volbench.results.explain.wording import number, percent, row
 from volbench.results.stats.grid import Floats, mean
@@ -138,6 +138,6 @@ RULES = (
         name=HELD,
         causes=frozenset(SIDES.values()),
         find=held_findings,
-        yields_to=frozenset({CLIENT_BUSY, CLIENT_HELD, CPUS}),
+        yields_to=frozenset({CLIENT_BUSY, CLIENT_HELD, CPUS, SYNCS_ON_CPUS}),
     ),
 )

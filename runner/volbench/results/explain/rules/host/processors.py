@@ -17,7 +17,7 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.layers import device_flow, server_flow, stretches
 from volbench.results.explain.evidence.processors import CLIENT, SERVER, CpuAccount, task_use
-from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, Rule
+from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, SYNCS_ON_CPUS, Rule
 from volbench.results.explain.rules.advice import cpus_text
 from volbench.results.explain.rules.host.fair_share import fair_rows, may_be_held
 from volbench.results.explain.rules.host.syncs_on_cpus import sync_by_volume
@@ -106,9 +106,16 @@ CAUSES = (
 )
 
 
-def cpu_findings(case: Case) -> list[Cause]:
+def cpu_findings(case: Case) -> Iterator[Cause]:
     """Attribute CPU time and CPU queueing to the server, its quota or other programs."""
-    return [] if case.is_served else [*_saturated(case)] or [*_starved_syncs(case)]
+    if not case.is_served:
+        yield from _saturated(case)
+
+
+def syncs_on_cpus(case: Case) -> Iterator[Cause]:
+    """Attribute waits of syncs for a CPU, where the CPUs themselves are not what most of the time goes to."""
+    if not case.is_served:
+        yield from _starved_syncs(case)
 
 
 def others_have_most(account: CpuAccount) -> bool:
@@ -422,5 +429,11 @@ RULES = (
         causes=frozenset({SATURATED, OTHERS, CLIENT_SATURATED}),
         find=cpu_findings,
         yields_to=frozenset({CLIENT_BUSY, CLIENT_HELD}),
+    ),
+    Rule(
+        name=SYNCS_ON_CPUS,
+        causes=frozenset({SATURATED, OTHERS}),
+        find=syncs_on_cpus,
+        yields_to=frozenset({CLIENT_BUSY, CLIENT_HELD, CPUS}),
     ),
 )
