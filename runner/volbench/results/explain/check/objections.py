@@ -18,6 +18,7 @@ from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.check.distribution import distribution_of, slowest_of, stood_still_s
+from volbench.results.explain.check.group_limit import group_objections
 from volbench.results.explain.check.instance import instance_objections
 from volbench.results.explain.check.objection import Claim, Objection
 from volbench.results.explain.check.rebuild import (
@@ -116,6 +117,7 @@ def _limit(named: _Named) -> Iterator[Objection]:
             )
             yield Objection(law="consistency", text=text, claimed=level, recorded=most)
             return
+    yield from group_objections(named.case, named.cause, named.inside)
 
 
 def _samples(case: Case) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,6 +107,52 @@ def test_what_was_served_before_a_limit_acts_says_nothing_against_it() -> None:
     falls = Storage(iops=lambda t_s: np.where(t_s <= 30, 3000.0, 150.0))
     named = finding("storage.iops_limit", ("iops", 150.0), t0_s=31.0)
     assert laws(case(Load(queue=24, threads=24), falls), named, "limit") == []
+
+
+# What the server's own control group lets through is no limit of the volume below it.
+@pytest.mark.parametrize(
+    ("may", "sent", "given", "decided_by", "refuted"),
+    [
+        (1000.0, 910.0, 910.0, "metered", True),
+        (1000.0, 890.0, 890.0, "metered", False),
+        (1000.0, 1090.0, 1090.0, "metered", True),
+        (1000.0, 1110.0, 1110.0, "metered", False),
+        (1000.0, 1000.0, 1100.0, "metered", True),
+        (1000.0, 1000.0, 1120.0, "metered", False),
+        (1000.0, 1000.0, 1000.0, "counted", False),
+        (float("nan"), 1000.0, 1000.0, "metered", False),
+    ],
+)
+def test_a_rate_that_the_servers_group_may_have_is_no_limit_of_the_volume(
+    may: float, sent: float, given: float, decided_by: Any, refuted: bool
+) -> None:
+    """Both limits of one size were named: the group's 916 IOPS, and 909 of a volume that had no limit (recorded)."""
+    served = {
+        ("diskstats", "reads_per_s", "sda"): given,
+        ("diskstats", "writes_per_s", "sda"): 0.0,
+        ("cgroup_io", "read_ops_per_s", "server"): sent,
+        ("cgroup_io", "read_iops_max", "server"): may,
+    }
+    named = dataclasses.replace(finding("storage.iops_limit", ("iops", given)), decided_by=decided_by)
+    result = against(case(constant=served), named, "limit")
+    assert [item.law for item in result] == (["consistency"] if refuted else [])
+    assert all("the group lets through" in item.text for item in result)
+
+
+@pytest.mark.parametrize(("seconds", "refuted"), [(47, False), (49, True)])
+def test_a_groups_limit_is_set_for_most_of_the_findings_time(seconds: int, refuted: bool) -> None:
+    rate, nothing = np.full(SECONDS, 1000.0), np.zeros(SECONDS)
+    may = np.where(np.arange(SECONDS) < seconds, 1000.0, np.nan)
+    storage = Storage(
+        extra={
+            ("diskstats", "reads_per_s", "sda"): rate,
+            ("diskstats", "writes_per_s", "sda"): nothing,
+            ("cgroup_io", "read_ops_per_s", "server"): rate,
+            ("cgroup_io", "read_iops_max", "server"): may,
+        }
+    )
+    named = finding("storage.iops_limit", ("iops", 1000.0))
+    assert laws(case(storage=storage), named, "limit") == (["consistency"] if refuted else [])
 
 
 # Others' I/O is enough for what it is said to take: 0 % of what the device does, and 95 % of the speed.

@@ -1,0 +1,103 @@
+"""What two findings of one volume and step may not both say, read from the sentences and figures of their rows.
+
+Nothing of the rules is used but which causes a faster volume helps: what a reader sees is what is compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, groupby, permutations
+
+from volbench.core.records.report import EvidenceRow, FindingRow
+from volbench.results.explain.causes import CAUSES
+
+NO_HELP = re.compile(r"(faster|larger) (volume|one)[^.:]* (chang|would not|does not|not help)", re.IGNORECASE)
+ACQUITS = re.compile(r"[Tt]he volume is (not what limits|neither slow nor at a limit)")
+FAST = (
+    (re.compile(r"[Tt]he volume (answers|is) fast\b"), re.compile(r"storage\.(read|sync)_latency|storage\.degraded")),
+    (re.compile(r"\breads? (of it )?(is|are) fast\b"), re.compile(r"storage\.(read_latency|degraded)")),
+)
+"""What is said to be fast, and causes that say the contrary."""
+MORE_CPU = re.compile(r"More CPU|give the server CPUs|more CPUs")
+BUSY = re.compile(r"CPUs are (\d+) % busy")
+BUSY_MIN = 85
+HELD_BACK = ("held_back_s_per_s", "server_throttled_ratio", "client_throttled_ratio", "client_cpu_ratio", "sync_ms")
+"""Evidence of a quota, of a client that one CPU limits, or of syncs that wait: idle CPUs do not contradict it."""
+LEVELS = {
+    "iops": ("iops", "read_iops", "write_iops"),
+    "throughput": ("throughput", "read_throughput", "write_throughput"),
+}
+NO_MORE, MAY = re.compile(r"and no more|limited to|limit was exceeded|the limit is"), re.compile(r" may (read|write) ")
+ALIKE = 0.1
+"""Levels that lie nearer to each other are of one limit."""
+SERVED_ABOVE = 1.25
+
+
+def contradictions(rows: Iterable[FindingRow]) -> list[str]:
+    """Return a sentence for each pair of findings of one volume and step that contradict each other."""
+    ordered = sorted(rows, key=lambda row: (row.volume, row.step, row.component or ""))
+    found = []
+    for (volume, step), of_step in groupby(ordered, key=lambda row: (row.volume, row.step)):
+        page = [*of_step]
+        for one, second in permutations(page, 2):
+            found += [f"{volume} {step}: {text}" for text in _one_way(one, second)]
+        for one, second in combinations(page, 2):
+            found += [f"{volume} {step}: {text}" for text in _limits(one, second)]
+    return found
+
+
+def _one_way(one: FindingRow, second: FindingRow) -> Iterator[str]:
+    if one.cause == "none" or ACQUITS.search(one.advice):
+        yield f"{one.cause} acquits the volume beside {second.cause}"
+    if NO_HELP.search(one.advice) and CAUSES[second.cause].is_helped_by_volume:
+        yield f"{one.cause} says that another volume is no help beside {second.cause}"
+    for fast, slow in FAST:
+        if fast.search(one.advice) and slow.fullmatch(second.cause) and _at_once(one, second):
+            yield f"{one.cause} says that the volume is fast beside {second.cause}"
+    if MORE_CPU.search(one.advice) and not any(row.metric in HELD_BACK for row in one.evidence):
+        for row in (*one.evidence, *second.evidence):
+            busy = BUSY.search(row.text)
+            if busy is not None and int(busy[1]) < BUSY_MIN and _at_once(one, second):
+                yield f"{one.cause} asks for CPUs of which {busy[1]} % are busy, says {second.cause}"
+    for resource, level in _levels(one):
+        for row in second.evidence:
+            if row.metric == resource and _is_above(row, level) and _at_once(one, second):
+                yield f"{one.cause} is a limit of {level:g}, and {second.cause} shows that {row.value} were served"
+
+
+def _limits(one: FindingRow, second: FindingRow) -> Iterator[str]:
+    """Two limits of one kind that act at once: of one level they are one limit, of two the lower one acts alone."""
+    if {_checks(one), _checks(second)} == {"one of two"} or not _at_once(one, second):
+        return
+    for resource, level in _levels(one):
+        for alike, of_second in _levels(second):
+            if alike == resource:
+                yield f"{one.cause} and {second.cause} limit {resource}, to {level:g} and to {of_second:g}"
+
+
+def _levels(row: FindingRow) -> Iterator[tuple[str, float]]:
+    """What a finding says is the most that passes, by resource."""
+    for resource, names in LEVELS.items():
+        for one in row.evidence:
+            is_level = NO_MORE.search(one.text) or MAY.search(one.text)
+            if one.metric in names and is_level and isinstance(one.value, int | float):
+                yield resource, float(one.value)
+
+
+def _is_above(row: EvidenceRow, level: float) -> bool:
+    served = isinstance(row.value, int | float) and float(row.value) > SERVED_ABOVE * level
+    return served and " reads" not in row.text and " writes" not in row.text
+
+
+def _at_once(one: FindingRow, second: FindingRow) -> bool:
+    return min(one.window_s[1], second.window_s[1]) > max(one.window_s[0], second.window_s[0])
+
+
+def _checks(row: FindingRow) -> str:
+    return next((str(one.value) for one in row.evidence if one.metric == "checks"), "")
+
+
+def too_sure(rows: Sequence[FindingRow]) -> list[str]:
+    """Return the findings that are printed as certain."""
+    return [f"{row.cause}: {row.confidence}" for row in rows if (row.confidence or 0.0) >= 0.995]
