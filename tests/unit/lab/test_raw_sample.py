@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from contradictions import contradictions
 
 from causes.sample import SAMPLE, SUFFIX, Outcome, counts, figures, outcomes, pack
 from volbench.results.explain import causes as causes_module
@@ -72,6 +73,11 @@ def test_confidences_are_what_the_check_leaves(scored: list[Outcome]) -> None:
 
 def test_no_confidence_is_certain(scored: list[Outcome]) -> None:
     assert max(row.confidence or 0.0 for item in scored for row in item.findings) <= 0.99
+
+
+def test_findings_of_a_run_agree(scored: list[Outcome]) -> None:
+    """No page says two things of which one is false, see `contradictions`."""
+    assert [f"{item.name}: {text}" for item in scored for text in contradictions(item.findings)] == []
 
 
 def test_a_family_that_is_left_out_does_not_change_what_is_sure(scored: list[Outcome]) -> None:

@@ -1,0 +1,163 @@
+"""Each page of findings agrees with itself: all recorded runs and recordings, read as a reader sees them.
+
+The lab's raw runs are read the same way by `test_raw_sample.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from contradictions import contradictions, too_sure
+
+from volbench.core.records.report import EvidenceRow, FindingRow
+from volbench.errors import UsageError
+from volbench.results.explain.recordings.directory import explain_recorded
+from volbench.results.explain.run import explain_run
+from volbench.results.store.loaded_run import load_run
+from volbench.results.store.run_directory import RunDirectory
+
+TESTS = Path(__file__).parents[3]
+FIXTURES = TESTS / "fixtures"
+RUNS = [TESTS / "golden" / "run", *(path.parent for path in (FIXTURES / "kernel-throttle").glob("*/run.json"))]
+RECORDINGS = [
+    FIXTURES / "pt-stalk",
+    *(
+        path
+        for directory in ("recordings", "lab-recordings", "evidence")
+        for path in (FIXTURES / directory).iterdir()
+        if path.is_dir()
+    ),
+]
+
+
+@pytest.mark.parametrize("run", sorted(RUNS), ids=lambda run: run.name)
+def test_findings_of_a_recorded_run_agree(run: Path) -> None:
+    rows = explain_run(load_run(RunDirectory(run))).findings
+    assert contradictions(rows) == []
+    assert too_sure(rows) == []
+
+
+@pytest.mark.parametrize("recording", sorted(RECORDINGS), ids=lambda path: path.name)
+def test_findings_of_a_recording_agree(recording: Path) -> None:
+    try:
+        rows = explain_recorded(recording).findings
+    except UsageError:  # no recording of a volume: nothing is said
+        return
+    assert contradictions(rows) == []
+    assert too_sure(rows) == []
+
+
+def finding(
+    cause: str,
+    advice: str = "",
+    *evidence: tuple[str, float | str, str],
+    window_s: tuple[float, float] = (0.0, 9.0),
+    confidence: float = 0.8,
+) -> FindingRow:
+    return FindingRow(
+        cause=cause,
+        volume="a",
+        step="load",
+        cell_ids=("1",),
+        window_s=window_s,
+        share=0.5,
+        confidence=confidence,
+        evidence=tuple(EvidenceRow(metric=metric, value=value, text=text) for metric, value, text in evidence),
+        advice=advice,
+    )
+
+
+IOPS = ("iops", 909.0, "the volume gives 909 IOPS and no more, with 15 operations in flight")
+GROUP = ("read_iops", 916.0, "the server's control group may read 916 IOPS and did 910 IOPS")
+SURE, DOUBTFUL = ("checks", "all held", ""), ("checks", "one of two", "")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (finding("none"), finding("storage.stall"), "none acquits the volume beside storage.stall"),
+        (
+            finding("interference.cpu", "Move them. A faster volume changes little here."),
+            finding("memory.reclaim"),
+            "another volume is no help beside memory.reclaim",
+        ),
+        (
+            finding("instance.storage_limit", "A larger type: a larger volume would not help."),
+            finding("storage.split_operations"),
+            "another volume is no help",
+        ),
+        (
+            finding("memory.buffer_pool_small", "A larger pool: the volume answers fast, it is asked too often."),
+            finding("storage.sync_latency"),
+            "says that the volume is fast",
+        ),
+        (
+            finding("memory.buffer_pool_small", "A larger pool: each read is fast."),
+            finding("storage.read_latency"),
+            "says that the volume is fast",
+        ),
+        (
+            finding("cpu.server_saturated", "More CPU for the server."),
+            finding("storage.stall", "", ("cpu_busy_ratio", 0.2, "the host's CPUs are 20 % busy")),
+            "asks for CPUs of which 20 % are busy",
+        ),
+        (
+            finding("storage.iops_limit", "", IOPS),
+            finding("storage.degraded", "", ("iops", 1500.0, "it does 1,500 operations a second")),
+            "shows that 1500.0 were served",
+        ),
+        (
+            finding("storage.iops_limit", "", IOPS, DOUBTFUL),
+            finding("host.io_limit", "", GROUP, SURE),
+            "limit iops, to 909 and to 916",
+        ),
+    ],
+)
+def test_a_contradiction_is_seen(first: FindingRow, second: FindingRow, said: str) -> None:
+    for page in ([first, second], [second, first]):
+        assert any(said in text or _turned(said) in text for text in contradictions(page)), contradictions(page)
+
+
+def _turned(said: str) -> str:
+    """The same pair of limits in the other order."""
+    return "limit iops, to 916 and to 909" if "limit iops" in said else said
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (finding("memory.buffer_pool_small", "A larger pool: each read is fast."), finding("storage.sync_latency")),
+        (
+            finding("cpu.server_saturated", "More CPU.", ("server_throttled_ratio", 0.9, "a quota")),
+            finding("storage.stall", "", ("cpu_busy_ratio", 0.2, "the host's CPUs are 20 % busy")),
+        ),
+        (
+            finding("storage.iops_limit", "", IOPS),
+            finding("storage.degraded", "", ("iops", 1100.0, "it does 1,100 operations a second")),
+        ),
+        (
+            finding("storage.iops_limit", "", IOPS),
+            finding("storage.degraded", "", ("iops", 1500.0, "it does 1,500"), window_s=(9.0, 20.0)),
+        ),
+        (
+            finding("storage.iops_limit", "", IOPS, DOUBTFUL),
+            finding("instance.storage_limit", "", GROUP, DOUBTFUL),
+        ),
+        (finding("interference.cpu", "A faster volume changes little here."), finding("lock.row_contention")),
+    ],
+)
+def test_what_may_stand_together_is_no_contradiction(first: FindingRow, second: FindingRow) -> None:
+    assert contradictions([first, second]) == []
+
+
+def test_two_steps_and_two_volumes_are_two_pages() -> None:
+    none, stall = finding("none"), finding("storage.stall")
+    assert contradictions([none, stall.model_copy(update={"step": "second"})]) == []
+    assert contradictions([none, stall.model_copy(update={"volume": "b"})]) == []
+
+
+@pytest.mark.parametrize(("confidence", "sure"), [(0.994, False), (0.995, True), (1.0, True)])
+def test_what_prints_as_certain_is_too_sure(confidence: float, sure: bool) -> None:
+    """Two digits are printed, and whole percents."""
+    assert (too_sure([finding("storage.stall", confidence=confidence)]) != []) is sure
