@@ -91,6 +91,8 @@ def _is_above(row: EvidenceRow, level: float) -> bool:
 
 
 def _at_once(one: FindingRow, second: FindingRow) -> bool:
+    if one.window_s is None or second.window_s is None:
+        return True
     return min(one.window_s[1], second.window_s[1]) > max(one.window_s[0], second.window_s[0])
 
 

@@ -8,6 +8,7 @@ from statistics import median as median_of
 
 from volbench.core.records.report import FindingRow, RefutedRow
 from volbench.results.explain.cause import Cause
+from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.causes import CAUSES
 from volbench.results.explain.check.cells import comes_and_goes, served_later
 from volbench.results.explain.check.objection import Objection
@@ -20,6 +21,7 @@ from volbench.results.explain.wording import row
 
 HINT_BELOW = 0.4
 """A confidence of a hint only: it is a question, and no reason to buy or to change anything."""
+_TELLING = frozenset({"counted", "before and after"})
 _QUESTION = "This is a question and no answer: measure again, or longer, before you change or buy anything for it."
 
 
@@ -89,7 +91,8 @@ def against(
         cells: what each cell showed, in the order in which they ran.
         volume_share_max: of the latency, by the load's response; None: not known.
 
-    A cause with a time of its own (a stall, somebody else's I/O) may be there in one cell only.
+    A cause with a time of its own (a stall, somebody else's I/O) may be there in one cell only; so may what explains
+    a fall of the load, where a counter or the time before and after tells it and no threshold does.
     """
     info = CAUSES.get(cause)
     if info is None or cause == NONE:
@@ -100,7 +103,7 @@ def against(
             later = served_later(levels, [cells[cell].served.get(resource) for cell in cells], resource)
             if later is not None:
                 return later
-    if info.is_change or info.explains_fall:
+    if _has_a_time(info, found.values()):
         return None
     if "at the device" in info.claims and "episode" not in info.claims:
         shares = [one.share for one in found.values() if one.share is not None]
@@ -108,6 +111,10 @@ def against(
         if unmoved is not None:
             return unmoved
     return comes_and_goes([cell in found for cell in cells])
+
+
+def _has_a_time(info: CauseInfo, found: Iterable[Cause]) -> bool:
+    return info.is_change or (info.explains_fall and any(one.decided_by in _TELLING for one in found))
 
 
 def _level(cause: Cause | None, resource: Resource) -> float | None:

@@ -5,6 +5,7 @@ The lab's raw runs are read the same way by `test_raw_sample.py`.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,11 @@ from contradictions import contradictions, too_sure
 
 from volbench.core.records.report import EvidenceRow, FindingRow
 from volbench.errors import UsageError
+from volbench.results.explain.causes import CAUSES
+from volbench.results.explain.findings import Explanation
+from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.recordings.directory import explain_recorded
-from volbench.results.explain.run import explain_run
+from volbench.results.explain.run import RunExplanation, explain_run
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory
 
@@ -31,11 +35,32 @@ RECORDINGS = [
 ]
 
 
+ALL_ALONG = {name for name, cause in CAUSES.items() if not (cause.is_change or cause.explains_fall)} - {"none"}
+"""Causes that act in each of equal cells, or in none of them."""
+
+
+@cache
+def explained(run: Path) -> RunExplanation:
+    return explain_run(load_run(RunDirectory(run)))
+
+
 @pytest.mark.parametrize("run", sorted(RUNS), ids=lambda run: run.name)
 def test_findings_of_a_recorded_run_agree(run: Path) -> None:
-    rows = explain_run(load_run(RunDirectory(run))).findings
+    rows = explained(run).findings
     assert contradictions(rows) == []
     assert too_sure(rows) == []
+
+
+@pytest.mark.parametrize("run", sorted(RUNS), ids=lambda run: run.name)
+def test_what_one_of_three_equal_cells_shows_is_none_or_a_question(run: Path) -> None:
+    """Each recorded cell, beside two in which nothing was found."""
+    for (volume, step), views in explained(run).views.items():
+        for cell, view in views.items():
+            nothing = Explanation(findings=())
+            rows = finding_rows(volume, step, {cell: view.explanation, "2": nothing, "3": nothing})
+            assert all((row.confidence or 0.0) <= 1 / 3 for row in rows)
+            assert all(row.advice.startswith("This is a question and no answer") for row in rows)
+            assert not {row.cause for row in rows} & ALL_ALONG
 
 
 @pytest.mark.parametrize("recording", sorted(RECORDINGS), ids=lambda path: path.name)

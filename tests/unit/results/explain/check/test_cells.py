@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from volbench.results.explain.calibration import Evidence
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.check.cells import comes_and_goes, served_later
 from volbench.results.explain.findings import Explanation
@@ -85,6 +88,28 @@ def test_a_limit_that_a_later_cell_exceeds_is_named_in_no_number_of_cells() -> N
 def test_what_has_a_time_of_its_own_may_be_there_once() -> None:
     cells = {str(number): cell("none") for number in range(3)} | {"3": cell("storage.stall")}
     assert [finding_row.cause for finding_row in finding_rows("a", "load", cells)] == ["storage.stall"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "decided_by", "stands"),
+    [
+        ("host.io_wait", "level", False),
+        ("host.io_wait", "metered", False),
+        ("host.io_wait", "before and after", True),
+        ("host.io_limit", "counted", True),
+        ("network.stalls", "level", False),
+        ("network.stalls", "counted", True),
+        ("interference.io", "level", True),
+    ],
+)
+def test_what_a_threshold_alone_shows_in_one_of_three_cells_is_no_cause(
+    cause: str, decided_by: Evidence, stands: bool
+) -> None:
+    """It explains a fall of the load elsewhere, and acts all along here."""
+    named = replace(cell(cause).findings[0], decided_by=decided_by)
+    cells = {"1": cell("none"), "2": Explanation(findings=(named,)), "3": cell("none")}
+    assert [row.cause for row in finding_rows("a", "load", cells)] == ([cause] if stands else ["none"])
+    assert [row.cause for row in refuted_rows("a", "load", cells)] == ([] if stands else [cause])
 
 
 @pytest.mark.parametrize(("cells", "question"), [(2, False), (3, True)])
