@@ -5,12 +5,17 @@ Nothing of the rules is used but which causes a faster volume helps: what a read
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, groupby, permutations
 
+import numpy as np
+
 from volbench.core.records.report import EvidenceRow, FindingRow
 from volbench.results.explain.causes import CAUSES
+from volbench.results.explain.evidence.device import Device
+from volbench.results.stats.grid import Floats
 
 NO_HELP = re.compile(r"(faster|larger) (volume|one)[^.:]* (chang|would not|does not|not help)", re.IGNORECASE)
 ACQUITS = re.compile(r"[Tt]he volume is (not what limits|neither slow nor at a limit)")
@@ -98,6 +103,40 @@ def _at_once(one: FindingRow, second: FindingRow) -> bool:
 
 def _checks(row: FindingRow) -> str:
     return next((str(one.value) for one in row.evidence if one.metric == "checks"), "")
+
+
+def exceeded(rows: Iterable[FindingRow], device: Device, t_s: Floats) -> list[str]:
+    """Return a sentence for each limit below what the device served for three samples in a row in its time.
+
+    Args:
+        rows: of the findings.
+        device: its series, arrays of shape (samples,).
+        t_s: end of each sample, shape (samples,).
+    """
+    found = []
+    for row in rows:
+        if not row.cause.startswith(("storage.", "instance.")):
+            continue  # what is limited above the device, others may do there
+        for resource, level in _levels(row):
+            first_s, last_s = row.window_s or (-math.inf, math.inf)
+            inside = (t_s > first_s + 1e-6) & (t_s <= last_s + 1e-6)
+            served = _served(row, device, resource)
+            if served is None:
+                continue
+            above = np.nan_to_num(served[inside]) > SERVED_ABOVE * level
+            if any(above[at : at + 3].all() for at in range(len(above) - 2)):
+                found.append(f"{row.cause} is a limit of {level:g} {resource}, and {served[inside].max():g} are served")
+    return found
+
+
+def _served(row: FindingRow, device: Device, resource: str) -> Floats | None:
+    """What the limit is about: one direction, where its sentence names one."""
+    text = " ".join(one.text for one in row.evidence if one.metric in LEVELS[resource])
+    for word, direction in (("read", device.reads), ("write", device.writes)):
+        if re.search(rf"\bof {word}s\b|may {word}\b", text):
+            of_bytes = device.read_mib_per_s if word == "read" else device.write_mib_per_s
+            return direction if resource == "iops" else of_bytes
+    return device.iops if resource == "iops" else device.mib_per_s
 
 
 def too_sure(rows: Sequence[FindingRow]) -> list[str]:

@@ -8,16 +8,18 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
-from contradictions import contradictions, too_sure
+from contradictions import contradictions, exceeded, too_sure
 
 from volbench.core.records.report import EvidenceRow, FindingRow
 from volbench.errors import UsageError
 from volbench.results.explain.causes import CAUSES
+from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.findings import Explanation
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.recordings.directory import explain_recorded
-from volbench.results.explain.run import RunExplanation, explain_run
+from volbench.results.explain.run import RunExplanation, cases_of, explain_run
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory
 
@@ -63,14 +65,27 @@ def test_what_one_of_three_equal_cells_shows_is_none_or_a_question(run: Path) ->
             assert not {row.cause for row in rows} & ALL_ALONG
 
 
+@pytest.mark.parametrize("run", sorted(RUNS), ids=lambda run: run.name)
+def test_no_limit_of_a_recorded_run_lies_below_what_was_served(run: Path) -> None:
+    loaded = load_run(RunDirectory(run))
+    for result in loaded.results:
+        for case in cases_of(loaded, result):
+            rows = [
+                row for row in explained(run).findings if row.step == case.name and result.cell_id == row.cell_ids[0]
+            ]
+            assert case.device is None or exceeded(rows, case.device, case.grid.t_s) == []
+
+
 @pytest.mark.parametrize("recording", sorted(RECORDINGS), ids=lambda path: path.name)
 def test_findings_of_a_recording_agree(recording: Path) -> None:
     try:
-        rows = explain_recorded(recording).findings
+        result = explain_recorded(recording)
     except UsageError:  # no recording of a volume: nothing is said
         return
-    assert contradictions(rows) == []
-    assert too_sure(rows) == []
+    assert contradictions(result.findings) == []
+    assert too_sure(result.findings) == []
+    for timeline in result.timelines:
+        assert timeline.device is None or exceeded(timeline.findings, timeline.device, timeline.grid.t_s) == []
 
 
 def finding(
@@ -174,6 +189,35 @@ def _turned(said: str) -> str:
 )
 def test_what_may_stand_together_is_no_contradiction(first: FindingRow, second: FindingRow) -> None:
     assert contradictions([first, second]) == []
+
+
+@pytest.mark.parametrize(
+    ("served", "text", "is_exceeded"),
+    [
+        ([300.0, 380.0, 380.0, 380.0, 300.0], "gives 300 IOPS and no more", True),
+        ([300.0, 370.0, 370.0, 370.0, 300.0], "gives 300 IOPS and no more", False),
+        ([300.0, 380.0, 380.0, 300.0, 380.0], "gives 300 IOPS and no more", False),
+        ([300.0, 380.0, 380.0, 380.0, 300.0], "gives 300 IOPS of writes and no more", False),
+        ([300.0, 380.0, 380.0, 380.0, 300.0], "gives 300 IOPS of reads and no more", True),
+        ([300.0, 380.0, 380.0, 380.0, 300.0], "gave 300 IOPS", False),
+    ],
+)
+def test_a_limit_below_what_was_served_is_seen(served: list[float], text: str, is_exceeded: bool) -> None:
+    rate = np.array(served)
+    device = Device(
+        source="diskstats",
+        entity="a",
+        iops=rate,
+        mib_per_s=None,
+        await_ms=None,
+        in_flight=None,
+        reads=rate,
+        writes=np.zeros(5),
+    )
+    row = finding("storage.iops_limit", "", ("iops", 300.0, text))
+    assert (exceeded([row], device, np.arange(1.0, 6.0)) != []) is is_exceeded
+    later = row.model_copy(update={"window_s": (2.0, 9.0)})
+    assert exceeded([later], device, np.arange(1.0, 6.0)) == []
 
 
 def test_two_steps_and_two_volumes_are_two_pages() -> None:
