@@ -20,7 +20,10 @@ from volbench.results.stats.grid import Floats
 NO_HELP = re.compile(r"(faster|larger) (volume|one)[^.:]* (chang|would not|does not|not help)", re.IGNORECASE)
 ACQUITS = re.compile(r"[Tt]he volume is (not what limits|neither slow nor at a limit)")
 FAST = (
-    (re.compile(r"[Tt]he volume (answers|is) fast\b"), re.compile(r"storage\.(read|sync)_latency|storage\.degraded")),
+    (
+        re.compile(r"[Tt]he volume (answers|is) fast\b"),
+        re.compile(r"storage\.(read|sync)_latency|storage\.degraded"),
+    ),
     (re.compile(r"\breads? (of it )?(is|are) fast\b"), re.compile(r"storage\.(read_latency|degraded)")),
 )
 """What is said to be fast, and causes that say the contrary."""
@@ -33,7 +36,10 @@ LEVELS = {
     "iops": ("iops", "read_iops", "write_iops"),
     "throughput": ("throughput", "read_throughput", "write_throughput"),
 }
-NO_MORE, MAY = re.compile(r"and no more|limited to|limit was exceeded|the limit is"), re.compile(r" may (read|write) ")
+NO_MORE, MAY = (
+    re.compile(r"and no more|limited to|limit was exceeded|the limit is"),
+    re.compile(r" may (read|write) "),
+)
 ALIKE = 0.1
 """Levels that lie nearer to each other are of one limit."""
 SERVED_ABOVE = 1.25
@@ -60,15 +66,21 @@ def _one_way(one: FindingRow, second: FindingRow) -> Iterator[str]:
     for fast, slow in FAST:
         if fast.search(one.advice) and slow.fullmatch(second.cause) and _at_once(one, second):
             yield f"{one.cause} says that the volume is fast beside {second.cause}"
-    if MORE_CPU.search(one.advice) and not any(row.metric in HELD_BACK for row in one.evidence):
-        for row in (*one.evidence, *second.evidence):
-            busy = BUSY.search(row.text)
-            if busy is not None and int(busy[1]) < BUSY_MIN and _at_once(one, second):
-                yield f"{one.cause} asks for CPUs of which {busy[1]} % are busy, says {second.cause}"
+    yield from _cpus(one, second)
     for resource, level in _levels(one):
         for row in second.evidence:
             if row.metric == resource and _is_above(row, level) and _at_once(one, second):
                 yield f"{one.cause} is a limit of {level:g}, and {second.cause} shows that {row.value} were served"
+
+
+def _cpus(one: FindingRow, second: FindingRow) -> Iterator[str]:
+    """Who asks for CPUs lacks them, unless a quota holds it back."""
+    if not MORE_CPU.search(one.advice) or any(row.metric in HELD_BACK for row in one.evidence):
+        return
+    for row in (*one.evidence, *second.evidence):
+        busy = BUSY.search(row.text)
+        if busy is not None and int(busy[1]) < BUSY_MIN and _at_once(one, second):
+            yield f"{one.cause} asks for CPUs of which {busy[1]} % are busy, says {second.cause}"
 
 
 def _limits(one: FindingRow, second: FindingRow) -> Iterator[str]:
@@ -125,7 +137,9 @@ def exceeded(rows: Iterable[FindingRow], device: Device, t_s: Floats) -> list[st
                 continue
             above = np.nan_to_num(served[inside]) > SERVED_ABOVE * level
             if any(above[at : at + 3].all() for at in range(len(above) - 2)):
-                found.append(f"{row.cause} is a limit of {level:g} {resource}, and {served[inside].max():g} are served")
+                found.append(
+                    f"{row.cause} is a limit of {level:g} {resource}, and {served[inside].max():g} are served"
+                )
     return found
 
 

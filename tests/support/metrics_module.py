@@ -11,7 +11,7 @@ CLIENT = (
     *("tps", "queue_length", "threads_running", "errors_per_s", "reconnects_per_s"),
 )
 """Series of the load, which no source of counters has; recordings have threads_running."""
-RECORDED = {"cpu": ("nice_ratio",)}
+RECORDED = {"cpu": ("nice_ratio",), "diskstats": ("operations_per_s", "await_ms", "mib_per_s")}
 """Metrics that only recordings of other tools have."""
 _ABBREVIATED = frozenset({"cpu", "psi", "tcp", "vm"})
 _HEAD = '''"""A name for each metric of each source, so that none is misspelt. `make docs` writes this module."""
@@ -26,6 +26,10 @@ class NamedMetric(NamedTuple):
 
     source: str
     name: str
+
+    def of(self, source: str) -> NamedMetric:
+        """Return the metric of the same name of another source."""
+        return NamedMetric(source, self.name)
 '''
 
 _TAIL = '''

@@ -25,7 +25,7 @@ _EDGE_S = 3.0
 """An incident's onset and end are known to a tick or two; findings are looked for a little around it."""
 _LEAD_S = 10.0
 """What began so shortly before an onset is the incident's begin: a trigger sees a stall when I/O completes."""
-_TPS = SeriesKey(source="client", metric="tps")
+_TPS = SeriesKey.of(Client.tps)
 _PROGRAM = "program_connections"
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from volbench.core.records.named_metrics import Client
 from volbench.core.records.report import FindingRow
 from volbench.errors import RunUnreadable, UsageError
 from volbench.measure.sample.raw import SourcePresence, Tick, read_raw
@@ -16,7 +17,7 @@ from volbench.observe.budget import ExtraTime, StatementTime, statement_time
 from volbench.observe.cases import STEP, Compared, case_of, compare_incident
 from volbench.observe.incidents import by_event, found_afterwards
 from volbench.observe.model import INCIDENTS, Incident, Observation, read_incidents, read_observation
-from volbench.observe.recent import LATENCY_SOURCE, Readings, Window
+from volbench.observe.recent import Readings, Window
 from volbench.observe.response import ObservedResponse, observed_response
 from volbench.observe.ring import RING, Segment, segments_in
 from volbench.observe.statements import Statement, StatementRates
@@ -32,7 +33,7 @@ from volbench.results.store.series import Series, SeriesKey
 ASSOCIATIONS_SHOWN = 5
 NOT_OBSERVED = frozenset({"round_trip", "tcp", "ebs_csi"})
 """Sources of a run alone: an observation sends no statements of its own for them, and has no option for them."""
-LATENCY = SeriesKey(source=LATENCY_SOURCE, metric="latency_ms_p95")
+LATENCY = SeriesKey.of(Client.latency_ms_p95)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,10 @@ class NamedMetric(NamedTuple):
     source: str
     name: str
 
+    def of(self, source: str) -> NamedMetric:
+        """Return the metric of the same name of another source."""
+        return NamedMetric(source, self.name)
+
 
 class CgroupCpu:
     """Metrics of the source cgroup_cpu."""
@@ -109,6 +113,9 @@ class Diskstats:
     aqu_sz = NamedMetric("diskstats", "aqu_sz")
     util_ratio = NamedMetric("diskstats", "util_ratio")
     in_flight = NamedMetric("diskstats", "in_flight")
+    operations_per_s = NamedMetric("diskstats", "operations_per_s")
+    await_ms = NamedMetric("diskstats", "await_ms")
+    mib_per_s = NamedMetric("diskstats", "mib_per_s")
 
 
 class EbsCsi:

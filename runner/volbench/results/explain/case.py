@@ -8,7 +8,18 @@ from functools import cached_property
 
 import numpy as np
 
-from volbench.core.records.named_metrics import CPU, PSI, CgroupCpu, Client, Tasks
+from volbench.core.records.named_metrics import (
+    CPU,
+    PSI,
+    CgroupCpu,
+    Client,
+    Diskstats,
+    EbsNvme,
+    Emulator,
+    Mountstats,
+    NamedMetric,
+    Tasks,
+)
 from volbench.core.records.sources import sources_with
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
@@ -149,13 +160,11 @@ class Case(Given):
     @cached_property
     def exceeded(self) -> Exceeded:
         """The volume's own counters of its limits."""
-        owners, resources = ("volume", "instance"), ("iops", "throughput")
         return Exceeded(
-            **{
-                f"{owner}_{name}": self._counted(f"{owner}_exceeded_{name}")
-                for owner in owners
-                for name in resources
-            }
+            volume_iops=self._counted(EbsNvme.volume_exceeded_iops_ratio),
+            volume_throughput=self._counted(EbsNvme.volume_exceeded_throughput_ratio),
+            instance_iops=self._counted(EbsNvme.instance_exceeded_iops_ratio),
+            instance_throughput=self._counted(EbsNvme.instance_exceeded_throughput_ratio),
         )
 
     @cached_property
@@ -163,9 +172,9 @@ class Case(Given):
         """The emptiest bucket of credits, as the volume or its vendor says."""
         levels = [
             column
-            for source in sources_with("balance_percent", *VIEWS)
-            for entity in self.grid.entities(source, "balance_percent")
-            if (column := self.grid.column(source, "balance_percent", entity)) is not None
+            for source in sources_with(Emulator.balance_percent.name, *VIEWS)
+            for entity in self.grid.entities(*Emulator.balance_percent.of(source))
+            if (column := self.grid.column(*Emulator.balance_percent.of(source), entity)) is not None
         ]
         return min(levels, key=lambda column: mean(column) or 0.0) if levels else None
 
@@ -180,9 +189,9 @@ class Case(Given):
         """When the volume stood still with a queue."""
         if self.device is None:
             return ()
-        queue = self.grid.column(self.device.source, "in_flight", self.device.entity)
+        queue = self.grid.column(*Diskstats.in_flight.of(self.device.source), self.device.entity)
         if queue is None:
-            queue = self.grid.column(self.device.source, "queue_length", self.device.entity)
+            queue = self.grid.column(*EbsNvme.queue_length.of(self.device.source), self.device.entity)
         return storage_stalls(self.grid.t_s, self.grid.width_s, self.device, queue)
 
     @cached_property
@@ -304,9 +313,9 @@ class Case(Given):
         if step_kind(self.kind).has_statements or device is None or device.await_ms is None:
             return None
         under_way = np.nan_to_num(device.iops * device.await_ms / 1000)
-        for source in sources_with("metadata_await_ms", *VIEWS):
-            rate = self.grid.column(source, "metadata_ops_per_s")
-            waited = self.grid.column(source, "metadata_await_ms")
+        for source in sources_with(Mountstats.metadata_await_ms.name, *VIEWS):
+            rate = self.grid.column(*Mountstats.metadata_ops_per_s.of(source))
+            waited = self.grid.column(*Mountstats.metadata_await_ms.of(source))
             if rate is not None and waited is not None:
                 under_way = under_way + np.nan_to_num(rate * waited / 1000)
         return min(1.0, (mean(under_way) or 0.0) / (self.threads or 1))
@@ -327,10 +336,10 @@ class Case(Given):
         total = float(budget.statement_s[both].sum())
         return max(0.0, budget.no_wait - float(budget.cpu_max_s[both].sum()) / total) if total > 0 else None
 
-    def _counted(self, name: str) -> Floats | None:
-        for source in sources_with(f"{name}_ratio", *VIEWS):
-            entities = self.grid.entities(source, f"{name}_ratio")
-            columns = [self.grid.column(source, f"{name}_ratio", entity) for entity in entities]
+    def _counted(self, metric: NamedMetric) -> Floats | None:
+        for source in sources_with(metric.name, *VIEWS):
+            entities = self.grid.entities(*metric.of(source))
+            columns = [self.grid.column(*metric.of(source), entity) for entity in entities]
             if counted := [column for column in columns if column is not None]:
                 return np.asarray(np.max(counted, axis=0))
         return None

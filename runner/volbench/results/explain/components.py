@@ -13,6 +13,7 @@ import numpy as np
 
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.layout import ComponentFacts, Role, base_source
+from volbench.core.records.named_metrics import PerformanceSchema
 from volbench.core.records.sources import SOURCES
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.disks_below import disks_below
@@ -127,7 +128,7 @@ def _zeros(grid: Grid, roles: Collection[Role]) -> dict[SeriesKey, Floats]:
     """Return waits of nothing: an absent column would mean that the server does not show them."""
     nothing = np.zeros(len(grid))
     return {
-        SeriesKey(source=_SERVER, metric="wait_s_per_s", entity=wait): nothing
+        SeriesKey.of(PerformanceSchema.wait_s_per_s, wait): nothing
         for role in roles
         for wait in _WAITS[role]
     }

@@ -37,8 +37,8 @@ def finding_rows(
     """One row for each cause of a volume's step over its repeats, which are equal cells.
 
     What comes and goes between them is no cause of the step (`against`). `none` stands only where no repeat found
-    anything else. Evidence is of the repeat whose share is the median. What a faster volume would not change is said
-    only where none of the causes is helped by one, in whichever repeat it was found: advice of a step is one page.
+    anything else. Evidence is of the repeat whose share is the median. That a faster volume changes nothing is said
+    only where it helps none of the causes, in whichever repeat they were found: readers see them on one page.
 
     Args:
         volume, step: their names.
@@ -91,8 +91,8 @@ def against(
         cells: what each cell showed, in the order in which they ran.
         volume_share_max: of the latency, by the load's response; None: not known.
 
-    A cause with a time of its own (a stall, somebody else's I/O) may be there in one cell only; so may what explains
-    a fall of the load, where a counter or the time before and after tells it and no threshold does.
+    A cause with a time of its own (a stall, somebody else's I/O) may be there in one cell only; so may what
+    explains a fall of the load, where a counter or the time before and after tells it and no threshold does.
     """
     info = CAUSES.get(cause)
     if info is None or cause == NONE:

@@ -43,7 +43,7 @@ from volbench.results.store.series import SeriesKey
 
 _IN_PARTS = ("phases", "points")
 REASONS_MAX = 2
-LATENCY = SeriesKey(source="client", metric="latency_ms_p95")
+LATENCY = SeriesKey.of(Client.latency_ms_p95)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
+from volbench.core.records.named_metrics import CPU
 from volbench.core.records.report import AssociationRow, QueryRow, TransactionRow, WhatIfRow
 from volbench.results.explain.accounts.queries import QueryCost, together
 from volbench.results.explain.accounts.what_if import OtherVolume, Outlook, Prediction
@@ -17,7 +18,7 @@ from volbench.results.store.series import SeriesKey
 
 QUERIES_MAX = 12
 ASSOCIATIONS_MAX = 12
-CPU_USE = frozenset(SeriesKey(source="cpu", metric=f"{mode}_ratio") for mode in ("user", "system"))
+CPU_USE = frozenset({SeriesKey.of(CPU.user_ratio), SeriesKey.of(CPU.system_ratio)})
 _About = tuple[str, str, int | None]
 _Views = Mapping[tuple[str, str], Mapping[str, StepView]]
 

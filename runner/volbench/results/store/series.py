@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from volbench.core.base.parse import NUMBER_MAX
 from volbench.core.base.text import counted
+from volbench.core.records.named_metrics import NamedMetric
 from volbench.core.records.series import SeriesRow
 from volbench.results.store.tables import (
     Columns,
@@ -56,6 +58,11 @@ class SeriesKey:
     source: str
     metric: str
     entity: str = ""
+
+    @classmethod
+    def of(cls, metric: NamedMetric, entity: str = "") -> Self:
+        """Return the key of a metric."""
+        return cls(source=metric.source, metric=metric.name, entity=entity)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,7 +59,7 @@ ACQUITS = re.compile(r"(faster|larger) (volume|one)[^.:]* (chang|would not|does 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.rglob("*.py")), ids=lambda file: file.stem)
 def test_that_a_faster_volume_is_no_help_is_said_as_volume_advice_only(file: Path) -> None:
-    """Whether it is true is known when all findings of the step are: beside a slow volume it would contradict them."""
+    """Whether it is true is known when all findings of a step are: beside a slow volume it contradicts them."""
     tree = ast.parse(file.read_text())
     allowed = {
         id(node)

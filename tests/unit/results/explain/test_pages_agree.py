@@ -71,7 +71,9 @@ def test_no_limit_of_a_recorded_run_lies_below_what_was_served(run: Path) -> Non
     for result in loaded.results:
         for case in cases_of(loaded, result):
             rows = [
-                row for row in explained(run).findings if row.step == case.name and result.cell_id == row.cell_ids[0]
+                row
+                for row in explained(run).findings
+                if row.step == case.name and result.cell_id == row.cell_ids[0]
             ]
             assert case.device is None or exceeded(rows, case.device, case.grid.t_s) == []
 

@@ -8,6 +8,7 @@ from statistics import median
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Emulator, NamedMetric
 from volbench.core.records.sources import sources_with
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.evidence.device import VIEWS
@@ -50,23 +51,25 @@ class Pool:
 
 def pool_of(grid: Grid) -> Pool | None:
     """Return the pool that a source counts disk by disk; None without one, or where its client wrote nothing."""
-    for source in sources_with("disk_writes_per_s", *VIEWS):
-        entities = grid.entities(source, "disk_writes_per_s")
-        writes, reads = grid.column(source, "writes_per_s"), grid.column(source, "reads_per_s")
+    for source in sources_with(Emulator.disk_writes_per_s.name, *VIEWS):
+        entities = grid.entities(*Emulator.disk_writes_per_s.of(source))
+        writes, reads = (
+            grid.column(*metric.of(source)) for metric in (Emulator.writes_per_s, Emulator.reads_per_s)
+        )
         if len(entities) > 1 and writes is not None and reads is not None:
             return _pool(
-                _stacked(grid, source, "disk_reads_per_s", entities),
-                _stacked(grid, source, "disk_writes_per_s", entities),
-                _stacked(grid, source, "disk_limit_per_s", entities),
+                _stacked(grid, Emulator.disk_reads_per_s.of(source), entities),
+                _stacked(grid, Emulator.disk_writes_per_s.of(source), entities),
+                _stacked(grid, Emulator.disk_limit_per_s.of(source), entities),
                 writes,
                 reads,
             )
     return None
 
 
-def _stacked(grid: Grid, source: str, metric: str, entities: tuple[str, ...]) -> Floats:
+def _stacked(grid: Grid, metric: NamedMetric, entities: tuple[str, ...]) -> Floats:
     """Return a metric of all disks, shape (disks, buckets); NaN where a disk has none."""
-    columns = (grid.column(source, metric, entity) for entity in entities)
+    columns = (grid.column(*metric, entity) for entity in entities)
     return np.array([np.full(len(grid), np.nan) if column is None else column for column in columns])
 
 

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.core.records.named_metrics import PerformanceSchema
+from volbench.core.records.named_metrics import NamedMetric, PerformanceSchema
 from volbench.core.records.own_statements import is_own_digest
 from volbench.results.explain.accounts.budget import ends_early
 from volbench.results.stats.grid import Floats, Grid
 
-_SOURCE = "performance_schema"
 TEXTS_MIN = 0.5
 
 
@@ -80,16 +79,16 @@ def together(costs: list[tuple[QueryCost, ...]]) -> tuple[QueryCost, ...]:
 
 
 def _cost(grid: Grid, query: str) -> QueryCost:
-    def total(metric: str) -> float | None:
-        column = grid.column(_SOURCE, metric, query)
+    def total(metric: NamedMetric) -> float | None:
+        column = grid.column(*metric, query)
         return None if column is None else _total(column, grid.width_s)
 
     return QueryCost(
         query=query,
-        statements=total("query_per_s") or 0.0,
-        time_s=total("query_s_per_s") or 0.0,
-        cpu_s=total("query_cpu_s_per_s"),
-        lock_s=total("query_lock_s_per_s"),
+        statements=total(PerformanceSchema.query_per_s) or 0.0,
+        time_s=total(PerformanceSchema.query_s_per_s) or 0.0,
+        cpu_s=total(PerformanceSchema.query_cpu_s_per_s),
+        lock_s=total(PerformanceSchema.query_lock_s_per_s),
     )
 
 

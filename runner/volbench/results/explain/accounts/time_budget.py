@@ -46,6 +46,7 @@ from volbench.results.explain.accounts.budget import Budget
 from volbench.results.explain.accounts.redo import held_back
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.layers import device_flow, operations_above, server_flow
+from volbench.results.explain.evidence.processors import CELL
 from volbench.results.stats.grid import Floats
 
 PIECES: Mapping[str, str] = {
@@ -220,7 +221,7 @@ def _cpu_between(case: Case, budget: Budget, transactions: float, statement_ms: 
 
     Also the part of them that is waiting and between statements, in a closed loop; 0 where the load has a rate.
     """
-    used, delay = (case.grid.column("tasks", name, "cell") for name in ("cpus_used", "run_delay_s_per_s"))
+    used, delay = (case.at(metric, CELL) for metric in (Tasks.cpus_used, Tasks.run_delay_s_per_s))
     if used is None or delay is None:
         return 0.0, 0.0
     running_ms = max(0.0, _MS * _sum(used) / transactions - budget.share("cpu") * statement_ms)
@@ -241,8 +242,10 @@ def _client_queue_ms(case: Case) -> float:
 
 def _commit_share(case: Case, budget: Budget) -> float:
     """Share of statement time in COMMIT that no instrument of its own thread shows; 0 where COMMIT is not known."""
-    grid = case.grid
-    time, cpu = (grid.column("performance_schema", f"query_{name}", _COMMIT) for name in ("s_per_s", "cpu_s_per_s"))
+    time, cpu = (
+        case.at(metric, _COMMIT)
+        for metric in (PerformanceSchema.query_s_per_s, PerformanceSchema.query_cpu_s_per_s)
+    )
     total = _sum(budget.statement_s)
     if time is None or cpu is None or total <= 0:
         return 0.0

@@ -20,7 +20,7 @@ import numpy as np
 
 from volbench.core.records.cell import StepResult
 from volbench.core.records.modulation import Modulation, SignalKind, modulation_of
-from volbench.core.records.named_metrics import Client, Innodb, PerformanceSchema
+from volbench.core.records.named_metrics import Client, Innodb, NamedMetric, PerformanceSchema
 from volbench.results.explain.accounts.interval_latencies import IntervalLatencies
 from volbench.results.explain.accounts.queries import query_costs
 from volbench.results.explain.case import Case
@@ -244,9 +244,9 @@ def _by_little(case: Case, finished: Floats) -> Floats | None:
 def _counted(case: Case, transactions: float) -> dict[str, Counted]:
     """Return waits per transaction over the step, by term; those below COUNTED_MIN are 0."""
     counts: dict[str, Counted] = {}
-    reads = _per_transaction(case, "buffer_pool_reads_per_s", transactions)
+    reads = _per_transaction(case, Innodb.buffer_pool_reads_per_s, transactions)
     if reads is None:
-        reads = _per_transaction(case, "data_reads_per_s", transactions)
+        reads = _per_transaction(case, Innodb.data_reads_per_s, transactions)
     if reads is not None:
         counts["read"] = _sessions_reads(case, reads)
     for term, syncs in (("redo_sync", _redo_syncs(case)), ("binlog_sync", _syncs(case, "binlog"))):
@@ -255,7 +255,8 @@ def _counted(case: Case, transactions: float) -> dict[str, Counted]:
             grouped = each >= COUNTED_MIN and (case.threads or 0) > 1
             counts[term] = Counted(low=each, high=2 * max(1.0, each) if grouped else each)
     waits = [
-        _per_transaction(case, name, transactions) for name in ("buffer_pool_wait_free_per_s", "log_waits_per_s")
+        _per_transaction(case, metric, transactions)
+        for metric in (Innodb.buffer_pool_wait_free_per_s, Innodb.log_waits_per_s)
     ]
     if any(wait is not None for wait in waits):
         writes = sum(wait or 0.0 for wait in waits)
@@ -287,8 +288,8 @@ def foreground_reads(case: Case) -> float | None:
     return min(1.0, float(waited_s[both].sum()) / total_s) if total_s > 0 else None
 
 
-def _per_transaction(case: Case, metric: str, transactions: float) -> float | None:
-    column = case.grid.column("innodb", metric)
+def _per_transaction(case: Case, metric: NamedMetric, transactions: float) -> float | None:
+    column = case.at(metric)
     return None if column is None else float(np.nansum(column)) * case.grid.width_s / transactions
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from volbench.core.records.named_metrics import Client
+from volbench.core.records.named_metrics import Client, NamedMetric, Tasks
 from volbench.results.explain.case import Case
 from volbench.results.explain.check.quantile import Quantile
 from volbench.results.explain.check.rebuild import Level, little_ms, pooled_quantile, rebuilt_quantile
 from volbench.results.explain.evidence.layers import server_flow
+from volbench.results.explain.evidence.processors import CELL
 from volbench.results.stats.grid import Mask, median, quantile
 
 CPU_PART_MIN = 0.2
@@ -83,11 +84,11 @@ def _level(case: Case, part: Mask) -> Level | None:
     ended = 0.0 if tps is None else float(np.nansum(tps[part]))
     if tps is None or ended <= 0:
         return None
-    queued_ms = 1000 * _seconds(case, "run_delay_s_per_s", part) / ended
+    queued_ms = 1000 * _seconds(case, Tasks.run_delay_s_per_s, part) / ended
     mean_ms = little_ms(case.threads, tps[part]) if case.rate is None and case.threads else None
     if mean_ms is None and case.budget is not None:
         statements_ms = 1000 * float(np.nansum(case.budget.statement_s[part])) / ended
-        mean_ms = statements_ms + queued_ms + 1000 * _seconds(case, "cpus_used", part) / ended
+        mean_ms = statements_ms + queued_ms + 1000 * _seconds(case, Tasks.cpus_used, part) / ended
     whole_ms = case.latency_ms.get("latency_ms_mean")
     if whole_ms is not None and (mean_ms is None or (part.all() and whole_ms < mean_ms)):
         mean_ms = whole_ms  # pieces overlap: what waits for a CPU is in a statement, or between two
@@ -97,9 +98,9 @@ def _level(case: Case, part: Mask) -> Level | None:
     return Level(transactions=ended * case.grid.width_s, mean_ms=mean_ms, waits=waits)
 
 
-def _seconds(case: Case, metric: str, part: Mask) -> float:
+def _seconds(case: Case, metric: NamedMetric, part: Mask) -> float:
     """Seconds a second of the cell's tasks, summed over some intervals; 0 where nobody counts them."""
-    column = case.grid.column("tasks", metric, "cell")
+    column = case.at(metric, CELL)
     return 0.0 if column is None else float(np.nansum(column[part]))
 
 

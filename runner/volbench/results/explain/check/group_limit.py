@@ -46,7 +46,7 @@ def group_objections(case: Case, cause: Cause, inside: Mask) -> Iterator[Objecti
             if is_set < SET_MIN or abs(did - may) > MET * may or did < SENT_MIN * in_all:
                 continue
             text = (
-                f"the server's control group may {direction} {amount(may, resource)} and does {amount(did, resource)}"
+                f"the server's group may {direction} {amount(may, resource)} and does {amount(did, resource)}"
                 " then: what the device gives is what the group lets through"
             )
             yield Objection(law="consistency", text=text, claimed=in_all, recorded=may)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Cloudwatch, Diskstats, NamedMetric
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
@@ -19,9 +20,9 @@ from volbench.results.stats.grid import Floats, mean, median
 
 _DISK = re.compile(r"nvme[0-9]+n[0-9]+|xvd[a-z]+|sd[a-z]+")
 """Whole disks: what lies on them (partitions, dm, md) would be counted twice."""
-_BALANCES: dict[Resource, str] = {
-    "throughput": "instance_byte_balance_percent",
-    "iops": "instance_io_balance_percent",
+_BALANCES: dict[Resource, NamedMetric] = {
+    "throughput": Cloudwatch.instance_byte_balance_percent,
+    "iops": Cloudwatch.instance_io_balance_percent,
 }
 
 
@@ -66,8 +67,8 @@ def _counters(case: Case, resource: Resource) -> Iterator[Objection]:
 def _credits(case: Case, resource: Resource, level: float) -> Iterator[Objection]:
     """An instance with credits left gives more than its baseline."""
     figure = near_figure(case.instance, resource, level)
-    entities = case.grid.entities("cloudwatch", _BALANCES[resource])
-    balance = case.grid.column("cloudwatch", _BALANCES[resource], entities[0]) if len(entities) == 1 else None
+    entities = case.grid.entities(*_BALANCES[resource])
+    balance = case.at(_BALANCES[resource], entities[0]) if len(entities) == 1 else None
     left = None if balance is None else median(balance)
     if figure is None or figure.kind != "baseline" or left is None or left <= BALANCE_EMPTY_PERCENT:
         return
@@ -82,8 +83,8 @@ def _other_volumes(case: Case, resource: Resource, level: float) -> Iterator[Obj
         return
     entities = {
         entity
-        for metric in ("reads_per_s", "operations_per_s")
-        for entity in case.grid.entities(device.source, metric)
+        for metric in (Diskstats.reads_per_s, Diskstats.operations_per_s)
+        for entity in case.grid.entities(*metric.of(device.source))
         if _DISK.fullmatch(entity) and entity != device.entity
     }
     others = [_carried(case, entity, resource) for entity in sorted(entities)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.core.base.text import counted
-from volbench.core.records.named_metrics import Client, Tasks
+from volbench.core.records.named_metrics import Client, PerformanceSchema, Tasks
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
@@ -235,7 +235,8 @@ def _above_device(named: _Named, device_ms: float | None) -> Iterator[Objection]
     """Reads that take long for the server and short at the device wait between both, unless it is for a CPU."""
     grid = named.case.grid
     read_s, rate = (
-        grid.column("performance_schema", f"file_{name}", "data") for name in ("read_s_per_s", "reads_per_s")
+        grid.column(*metric, "data")
+        for metric in (PerformanceSchema.file_read_s_per_s, PerformanceSchema.file_reads_per_s)
     )
     total = 0.0 if rate is None else float(np.nansum(rate))
     if read_s is None or total <= 0 or device_ms is None:

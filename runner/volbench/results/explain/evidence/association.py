@@ -16,6 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Client
 from volbench.results.explain.evidence.cliffs import midranks
 from volbench.results.stats.grid import Floats, Grid
 from volbench.results.store.series import SeriesKey
@@ -33,7 +34,7 @@ VARIANCE_MIN = 0.05
 """Share of the latency's variance (of ranks of changes) that a metric must explain; less is true and of no use."""
 SLOWEST = 0.05
 """Share of transactions that are as slow as p95, or slower."""
-THROUGHPUT = SeriesKey(source="client", metric="tps")
+THROUGHPUT = SeriesKey.of(Client.tps)
 _RATES = ("per_s", "iops")
 _SECONDS = "_s_per_s"
 PARTIAL_LEFT_MIN = 1e-4

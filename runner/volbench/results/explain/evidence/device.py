@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Diskstats, NamedMetric
 from volbench.core.records.sources import device_sources
 from volbench.core.records.sources.info import View
 from volbench.results.explain.thresholds import QUEUE_MIN
@@ -29,8 +30,6 @@ SAME_MAX, OTHER_MIN = 1.15, 2.0
 much the other resource must change meanwhile."""
 Direction = Literal["read", "write"]
 DIRECTIONS: tuple[Direction, ...] = ("read", "write")
-FILE_LAYER = "performance_schema"
-"""The server's own file I/O: what lies above a device, a control group's limit included."""
 _OWN_COUNTERS = device_sources("volume", "exporter")
 """What the volume itself counts, not the kernel."""
 _EMPTY_OF_FLUSHES = 0.5
@@ -117,9 +116,10 @@ def device_of(grid: Grid, disk: str | None = None) -> Device | None:
         disk: kernel name of the disk, where it is known; else the device with the most operations.
     """
     for source in DEVICE_SOURCES:
-        entities = set(grid.entities(source, "reads_per_s")) | set(grid.entities(source, "operations_per_s"))
+        reading = set(grid.entities(*Diskstats.reads_per_s.of(source)))
+        entities = reading | set(grid.entities(*Diskstats.operations_per_s.of(source)))
         if source == "emulator":
-            entities &= set(grid.entities(source, "reads_per_s"))
+            entities = reading
         if not entities:
             continue
         if disk in entities:
@@ -159,16 +159,16 @@ def is_of_moments(queue: Floats, by_little: Floats) -> bool:
 
 
 def _device(grid: Grid, source: str, entity: str) -> Device:
-    def column(metric: str) -> Floats | None:
-        return grid.column(source, metric, entity)
+    def column(metric: NamedMetric) -> Floats | None:
+        return grid.column(*metric.of(source), entity)
 
-    reads, writes = column("reads_per_s"), column("writes_per_s")
-    total = column("operations_per_s") if source != "emulator" else None
+    reads, writes = column(Diskstats.reads_per_s), column(Diskstats.writes_per_s)
+    total = column(Diskstats.operations_per_s) if source != "emulator" else None
     iops = _either(total, _sum(reads, writes))
-    read_mib, write_mib = column("read_mib_per_s"), column("write_mib_per_s")
-    r_await, w_await = column("r_await_ms"), column("w_await_ms")
-    waited = _either(column("await_ms"), _weighted(reads, r_await, writes, w_await))
-    in_flight = column("aqu_sz")
+    read_mib, write_mib = column(Diskstats.read_mib_per_s), column(Diskstats.write_mib_per_s)
+    r_await, w_await = column(Diskstats.r_await_ms), column(Diskstats.w_await_ms)
+    waited = _either(column(Diskstats.await_ms), _weighted(reads, r_await, writes, w_await))
+    in_flight = column(Diskstats.aqu_sz)
     by_little = None if iops is None or waited is None else iops * waited / 1000
     of_moments = in_flight is not None and by_little is not None and is_of_moments(in_flight, by_little)
     if in_flight is None or of_moments:
@@ -177,7 +177,9 @@ def _device(grid: Grid, source: str, entity: str) -> Device:
         source=source,
         entity=entity,
         iops=iops if iops is not None else np.full(len(grid), np.nan),
-        mib_per_s=column("mib_per_s") if read_mib is None and write_mib is None else _sum(read_mib, write_mib),
+        mib_per_s=column(Diskstats.mib_per_s)
+        if read_mib is None and write_mib is None
+        else _sum(read_mib, write_mib),
         read_mib_per_s=read_mib,
         write_mib_per_s=write_mib,
         await_ms=waited,
@@ -187,9 +189,9 @@ def _device(grid: Grid, source: str, entity: str) -> Device:
         writes=writes,
         r_await_ms=r_await,
         w_await_ms=w_await,
-        f_await_ms=column("f_await_ms"),
-        util=column("util_ratio"),
-        empty_writes=_empty_writes(grid, entity, writes, column("flushes_per_s"))
+        f_await_ms=column(Diskstats.f_await_ms),
+        util=column(Diskstats.util_ratio),
+        empty_writes=_empty_writes(grid, entity, writes, column(Diskstats.flushes_per_s))
         if source == "diskstats"
         else None,
         supposes_empty=source == "diskstats" and _own_writes(grid, entity) is None,
@@ -210,7 +212,7 @@ def flushing_share(grid: Grid, device: Device) -> float | None:
     seconds each, that is a share F W. Near 1, writes that wait for commits go at the rate of flushes, which is as
     even as their time: an even rate is then no sign of a limit.
     """
-    flushes = grid.column(device.source, "flushes_per_s", device.entity)
+    flushes = grid.column(*Diskstats.flushes_per_s.of(device.source), device.entity)
     if flushes is None or device.f_await_ms is None:
         return None
     return mean(flushes * device.f_await_ms / 1000)
@@ -234,7 +236,7 @@ def _own_writes(grid: Grid, entity: str) -> Floats | None:
             devices
             for source in _OWN_COUNTERS
             for name in (entity, "")
-            if (devices := grid.column(source, "writes_per_s", name)) is not None
+            if (devices := grid.column(*Diskstats.writes_per_s.of(source), name)) is not None
         ),
         None,
     )

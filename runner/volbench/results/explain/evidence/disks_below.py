@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.core.records.facts import VolumeFacts
+from volbench.core.records.named_metrics import Diskstats, NamedMetric
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.foreign import ForeignFlow, foreign_flow
 from volbench.results.stats.grid import Floats, Grid
@@ -63,24 +64,24 @@ def foreign_below(grid: Grid, device: Device, below: DisksBelow) -> ForeignFlow 
     """
     if device.source != SOURCE or device.read_mib_per_s is None or device.write_mib_per_s is None:
         return None
-    sums = {
-        metric: _total(grid, metric, below.names)
-        for metric in ("reads_per_s", "writes_per_s", "read_mib_per_s", "write_mib_per_s")
-    }
-    known = {metric: values for metric, values in sums.items() if values is not None}
-    if len(known) < len(sums):
+    all_reads, all_writes, all_read_mib, all_write_mib = (
+        _total(grid, metric, below.names)
+        for metric in (
+            Diskstats.reads_per_s,
+            Diskstats.writes_per_s,
+            Diskstats.read_mib_per_s,
+            Diskstats.write_mib_per_s,
+        )
+    )
+    if all_reads is None or all_writes is None or all_read_mib is None or all_write_mib is None:
         return None
     copies = below.write_copies
-    read_mib = _beyond(known["read_mib_per_s"], device.read_mib_per_s)
-    write_mib = (
-        np.zeros(len(grid))
-        if copies is None
-        else _beyond(known["write_mib_per_s"], copies * device.write_mib_per_s)
-    )
-    reads = _ratio(read_mib, known["read_mib_per_s"]) * np.nan_to_num(known["reads_per_s"])
-    writes = _ratio(write_mib, known["write_mib_per_s"]) * _with_data(grid, known["writes_per_s"], below)
-    served = np.nan_to_num(known["reads_per_s"]) + _with_data(grid, known["writes_per_s"], below)
-    moved = np.nan_to_num(known["read_mib_per_s"]) + np.nan_to_num(known["write_mib_per_s"])
+    read_mib = _beyond(all_read_mib, device.read_mib_per_s)
+    write_mib = np.zeros(len(grid)) if copies is None else _beyond(all_write_mib, copies * device.write_mib_per_s)
+    reads = _ratio(read_mib, all_read_mib) * np.nan_to_num(all_reads)
+    writes = _ratio(write_mib, all_write_mib) * _with_data(grid, all_writes, below)
+    served = np.nan_to_num(all_reads) + _with_data(grid, all_writes, below)
+    moved = np.nan_to_num(all_read_mib) + np.nan_to_num(all_write_mib)
     return ForeignFlow(
         reads=reads,
         writes=writes,
@@ -88,11 +89,11 @@ def foreign_below(grid: Grid, device: Device, below: DisksBelow) -> ForeignFlow 
         read_mib_per_s=read_mib,
         write_mib_per_s=write_mib,
         share=np.maximum(_ratio(reads + writes, served), _ratio(read_mib + write_mib, moved)),
-        net_read_mib_per_s=np.nan_to_num(known["read_mib_per_s"] - device.read_mib_per_s),
+        net_read_mib_per_s=np.nan_to_num(all_read_mib - device.read_mib_per_s),
         net_write_mib_per_s=(
             np.zeros(len(grid))
             if copies is None
-            else np.nan_to_num(known["write_mib_per_s"] - copies * device.write_mib_per_s)
+            else np.nan_to_num(all_write_mib - copies * device.write_mib_per_s)
         ),
     )
 
@@ -126,12 +127,12 @@ def foreign_io(
 
 def _with_data(grid: Grid, writes: Floats, below: DisksBelow) -> Floats:
     """Writes without those that the kernel counts for flushes (blk_account_io_done)."""
-    flushes = _total(grid, "flushes_per_s", below.names)
+    flushes = _total(grid, Diskstats.flushes_per_s, below.names)
     return np.maximum(0.0, np.nan_to_num(writes) - (0.0 if flushes is None else np.nan_to_num(flushes)))
 
 
-def _total(grid: Grid, metric: str, names: tuple[str, ...]) -> Floats | None:
-    columns = [grid.column(SOURCE, metric, name) for name in names]
+def _total(grid: Grid, metric: NamedMetric, names: tuple[str, ...]) -> Floats | None:
+    columns = [grid.column(*metric, name) for name in names]
     known = [column for column in columns if column is not None]
     return np.asarray(np.sum(known, axis=0)) if known and len(known) == len(columns) else None
 

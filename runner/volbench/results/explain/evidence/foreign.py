@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.core.records.named_metrics import Innodb, PerformanceSchema
+from volbench.core.records.named_metrics import Diskstats, Innodb, PerformanceSchema
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.layers import LOGS, cgroup_flow, server_flow, summed
 from volbench.results.stats.grid import Floats, Grid, mean
@@ -135,9 +135,8 @@ def allowed_own_writes(
     credit = _credit(buffered, grid.width_s)
     if whole is not None and len(whole) > len(grid):
         earlier = whole.within(float(grid.t_s[0]) - grid.width_s - WRITEBACK_S, float(grid.t_s[0]) - grid.width_s)
-        of_files = summed(
-            earlier, "file_write_mib_per_s", list(earlier.entities(*PerformanceSchema.file_write_mib_per_s))
-        )
+        written = PerformanceSchema.file_write_mib_per_s
+        of_files = summed(earlier, written, list(earlier.entities(*written)))
         if of_files is not None:
             before = of_files if not direct else _buffered_writes(earlier, of_files)
             credit = credit + _left_over(np.nan_to_num(before), len(grid), grid.width_s)
@@ -177,7 +176,7 @@ def foreign_flow(
             device.write_mib_per_s - own_writes[1],
         )
         writes = np.minimum(_beyond(device.writes, own_writes[0]), write_mib / BLOCK_MIB)
-    discard_rate = grid.column(device.source, "discards_per_s", device.entity)
+    discard_rate = grid.column(*Diskstats.discards_per_s.of(device.source), device.entity)
     discards = nothing if discard_rate is None else np.nan_to_num(discard_rate)
     operations, mib_per_s = reads + writes + discards, read_mib + write_mib
     total = np.nan_to_num(device.iops) + discards
@@ -251,7 +250,7 @@ def _buffered_writes(grid: Grid, allowed_mib: Floats) -> Floats:
         if kind not in ("data", "dblwr")
         and not (mean(grid.column(*PerformanceSchema.file_syncs_per_s, kind)) or 0.0) > 0.5
     ]
-    columns = summed(grid, "file_write_mib_per_s", kinds)
+    columns = summed(grid, PerformanceSchema.file_write_mib_per_s, kinds)
     return np.zeros(len(allowed_mib)) if columns is None else columns
 
 

@@ -27,11 +27,34 @@ from typing import Literal
 
 import numpy as np
 
-from volbench.results.explain.evidence.device import FILE_LAYER, Device, Direction
+from volbench.core.records.named_metrics import CgroupIo, Diskstats, NamedMetric, PerformanceSchema
+from volbench.results.explain.evidence.device import Device, Direction
 from volbench.results.stats.grid import Floats, Grid, Mask, median
 
 Operation = Literal["read", "write", "sync"]
-CGROUP = "cgroup_io"
+_OF_FILES: dict[Operation, tuple[NamedMetric, NamedMetric, NamedMetric | None]] = {
+    "read": (
+        PerformanceSchema.file_reads_per_s,
+        PerformanceSchema.file_read_s_per_s,
+        PerformanceSchema.file_read_mib_per_s,
+    ),
+    "write": (
+        PerformanceSchema.file_writes_per_s,
+        PerformanceSchema.file_write_s_per_s,
+        PerformanceSchema.file_write_mib_per_s,
+    ),
+    "sync": (PerformanceSchema.file_syncs_per_s, PerformanceSchema.file_sync_s_per_s, None),
+}
+"""Operations of the server's files: their number, their seconds and their bytes."""
+_OF_GROUP: dict[Direction, tuple[NamedMetric, NamedMetric, NamedMetric]] = {
+    "read": (CgroupIo.read_ops_per_s, CgroupIo.reads_per_s, CgroupIo.read_mib_per_s),
+    "write": (CgroupIo.write_ops_per_s, CgroupIo.writes_per_s, CgroupIo.write_mib_per_s),
+}
+"""Operations of a control group below its limits, those that are kept by device, and bytes."""
+_LIMITS: dict[Direction, dict[Literal["iops", "throughput"], NamedMetric]] = {
+    "read": {"iops": CgroupIo.read_iops_max, "throughput": CgroupIo.read_mib_per_s_max},
+    "write": {"iops": CgroupIo.write_iops_max, "throughput": CgroupIo.write_mib_per_s_max},
+}
 SERVER = "server"
 """The entity of the server's control group."""
 LOGS = ("redo", "binlog")
@@ -89,16 +112,16 @@ def server_flow(grid: Grid, operation: Operation, kinds: tuple[str, ...] | None 
         operation: of the kind `sync`, performance_schema also counts opening, closing and stat.
         kinds: classes of files; None: all of them.
     """
-    classes = grid.entities(FILE_LAYER, f"file_{operation}s_per_s")
-    chosen = [kind for kind in classes if kinds is None or kind in kinds]
-    rate = summed(grid, f"file_{operation}s_per_s", chosen)
+    counts, seconds, moved = _OF_FILES[operation]
+    chosen = [kind for kind in grid.entities(*counts) if kinds is None or kind in kinds]
+    rate = summed(grid, counts, chosen)
     if rate is None:
         return None
     return Flow(
         layer="the server's files",
         rate=rate,
-        in_flight=summed(grid, f"file_{operation}_s_per_s", chosen),
-        mib_per_s=None if operation == "sync" else summed(grid, f"file_{operation}_mib_per_s", chosen),
+        in_flight=summed(grid, seconds, chosen),
+        mib_per_s=None if moved is None else summed(grid, moved, chosen),
     )
 
 
@@ -110,10 +133,11 @@ def cgroup_flow(grid: Grid, direction: Direction, disk: str = "") -> Flow | None
         direction: reads or writes.
         disk: kernel name of the volume's disk, for accounts that are kept by device.
     """
-    for entity, metric in ((SERVER, f"{direction}_ops_per_s"), (disk, f"{direction}s_per_s")):
-        rate = grid.column(CGROUP, metric, entity)
+    below_limits, by_device, moved = _OF_GROUP[direction]
+    for entity, metric in ((SERVER, below_limits), (disk, by_device)):
+        rate = grid.column(*metric, entity)
         if rate is not None:
-            bytes_ = grid.column(CGROUP, f"{direction}_mib_per_s", entity)
+            bytes_ = grid.column(*moved, entity)
             return Flow(layer="the server's control group", rate=rate, mib_per_s=bytes_)
     return None
 
@@ -128,7 +152,7 @@ def device_flow(device: Device, direction: Direction) -> Flow | None:
 
 def flush_ms(grid: Grid, device: Device) -> float:
     """Mean time of a flush over all of them, or the median of intervals where none is counted; 0: none was sent."""
-    rate, each_ms = grid.column(device.source, "flushes_per_s", device.entity), device.f_await_ms
+    rate, each_ms = grid.column(*Diskstats.flushes_per_s.of(device.source), device.entity), device.f_await_ms
     if rate is None or each_ms is None:
         return median(each_ms) or 0.0
     total = float(np.nansum(rate))
@@ -163,8 +187,7 @@ def time_above_ms(upper: Flow, lower: Flow) -> float | None:
 
 def configured_limits(grid: Grid, direction: Direction) -> dict[Literal["iops", "throughput"], Floats]:
     """The tightest limits of the server's control group and its ancestors, by resource; operations/s, MiB/s."""
-    names: dict[Literal["iops", "throughput"], str] = {"iops": "iops_max", "throughput": "mib_per_s_max"}
-    columns = {resource: grid.column(CGROUP, f"{direction}_{name}", SERVER) for resource, name in names.items()}
+    columns = {resource: grid.column(*metric, SERVER) for resource, metric in _LIMITS[direction].items()}
     return {resource: column for resource, column in columns.items() if column is not None}
 
 
@@ -186,7 +209,7 @@ def stretches(active: Mask, *, gap: int, least: int) -> tuple[tuple[int, int], .
     return tuple(pair for pair in joined if int(active[slice(*pair)].sum()) >= least)
 
 
-def summed(grid: Grid, metric: str, kinds: list[str]) -> Floats | None:
+def summed(grid: Grid, metric: NamedMetric, kinds: list[str]) -> Floats | None:
     """A metric of some classes of files together, shape (buckets,); None where none of them is known."""
-    columns = [column for kind in kinds if (column := grid.column(FILE_LAYER, metric, kind)) is not None]
+    columns = [column for kind in kinds if (column := grid.column(*metric, kind)) is not None]
     return np.asarray(np.sum(columns, axis=0)) if columns else None

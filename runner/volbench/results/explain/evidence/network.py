@@ -34,10 +34,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from volbench.core.records.named_metrics import Client, PerformanceSchema
+from volbench.core.records.named_metrics import TCP, Client, Innodb, PerformanceSchema, RoundTrip
 from volbench.results.stats.grid import Floats, Grid, Mask
 
-SOURCE = "round_trip"
 RESEND_S = 0.2
 DISTANCE_INTERVALS = 3
 """For which a round trip is long at least where the distance is; shorter, it is a pause or a wait."""
@@ -90,8 +89,13 @@ def network_account(grid: Grid, *, threads: int | None, rate: float | None) -> N
         rate: transactions/s that a load of its own rate wants; None: a closed loop.
     """
     shortest, usual, longest, trips = (
-        grid.column(SOURCE, name)
-        for name in ("round_trip_ms_min", "round_trip_ms", "round_trip_ms_max", "round_trips_per_s")
+        grid.column(*metric)
+        for metric in (
+            RoundTrip.round_trip_ms_min,
+            RoundTrip.round_trip_ms,
+            RoundTrip.round_trip_ms_max,
+            RoundTrip.round_trips_per_s,
+        )
     )
     statements = grid.column(*PerformanceSchema.statements_per_s)
     inside = grid.column(*PerformanceSchema.statement_s_per_s)
@@ -106,7 +110,7 @@ def network_account(grid: Grid, *, threads: int | None, rate: float | None) -> N
         return None
     distance_ms = without_peaks(shortest[known], DISTANCE_INTERVALS)
     beyond_s = (usual[known] - distance_ms) / 1000
-    timeouts, probes = (grid.column("tcp", f"{name}_per_s") for name in ("timeouts", "probed_losses"))
+    timeouts, probes = (grid.column(*metric) for metric in (TCP.timeouts_per_s, TCP.probed_losses_per_s))
     resent = None if timeouts is None or probes is None else timeouts + probes
     return NetworkAccount(
         known=known,
@@ -139,7 +143,8 @@ def _windows(values: Floats, width: int) -> Floats:
 
 def _standing(grid: Grid) -> Floats:
     """Sessions that wait for a lock at the ticks: their statements are in no statement's time until they end."""
-    columns = (grid.column("innodb", f"{kind}_lock_current_waits") for kind in ("row", "metadata"))
+    waits = (Innodb.row_lock_current_waits, Innodb.metadata_lock_current_waits)
+    columns = (grid.column(*metric) for metric in waits)
     total: Floats = sum((np.nan_to_num(column) for column in columns if column is not None), np.zeros(len(grid)))
     return total
 

@@ -58,7 +58,7 @@ def task_use(grid: Grid, who: str) -> TaskUse | None:
         grid: the aligned series.
         who: SERVER, CLIENT or CELL.
     """
-    used, delay = (grid.column("tasks", name, who) for name in ("cpus_used", "run_delay_s_per_s"))
+    used, delay = (grid.column(*metric, who) for metric in (Tasks.cpus_used, Tasks.run_delay_s_per_s))
     if used is None or delay is None:
         return None
     if who == CLIENT and (sampler := task_use(grid, SAMPLER)) is not None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from volbench.core.records.named_metrics import CPU
+from volbench.core.records.named_metrics import CPU, Diskstats
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import LITTLE_TOLERANCE, Device, device_of, little_ratio
@@ -144,7 +144,7 @@ def level_of(case: Case, entity: str, name: str, load: float | None, tps: float 
 
 
 def _has_queue(grid: Grid, device: Device) -> bool:
-    return grid.column(device.source, "aqu_sz", device.entity) is not None
+    return grid.column(*Diskstats.aqu_sz.of(device.source), device.entity) is not None
 
 
 def _shares(part: Floats | None, whole: Floats, known: np.ndarray) -> Floats | None:
@@ -175,7 +175,8 @@ def _with_members(grid: Grid, device: Device) -> Device:
     """
     if device.source != "diskstats" or device.await_ms is not None or not device.entity.startswith(_STACKED):
         return device
-    names = {name for kind in ("await_ms", "r_await_ms") for name in grid.entities(device.source, kind)}
+    waits = (Diskstats.await_ms, Diskstats.r_await_ms)
+    names = {name for metric in waits for name in grid.entities(*metric)}
     disks = [device_of(grid, name) for name in sorted(names) if not name.startswith(_STACKED)]
     below = [one for one in disks if one is not None and one.await_ms is not None]
     reads, writes = (sum(_total(getattr(one, name)) for one in below) for name in ("reads", "writes"))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Client, Innodb
 from volbench.core.records.report import FindingRow
 from volbench.results.explain.case import Case
 from volbench.results.explain.rules.acquittal import NONE
@@ -23,8 +24,8 @@ from volbench.results.store.series import SeriesKey
 
 QUEUE_SHARE_MIN = 0.75
 """Operations in flight for each client from which on the volume is not acquitted."""
-_CLIENT_THREADS = SeriesKey(source="client", metric="threads_running")
-_SERVER_THREADS = SeriesKey(source="innodb", metric="threads_running")
+_CLIENT_THREADS = SeriesKey.of(Client.threads_running)
+_SERVER_THREADS = SeriesKey.of(Innodb.threads_running)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from volbench.core.records.named_metrics import PERCENTILES, Client
+from volbench.core.records.named_metrics import PERCENTILES, Client, Mountstats
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import Device, device_of
 from volbench.results.explain.evidence.episodes import Episode
@@ -118,12 +118,11 @@ def _outages(case: Case, clock: ClockText) -> Iterator[str]:
 
 def _of_mount(case: Case) -> Iterator[str]:
     """Say of an NFS mount how much of it is metadata, and how long writes wait in the client."""
-    columns = {
-        name: median(case.whole.column("mountstats", name))
-        for name in ("reads_per_s", "writes_per_s", "metadata_ops_per_s")
-    }
-    data = (columns["reads_per_s"] or 0.0) + (columns["writes_per_s"] or 0.0)
-    metadata, queued = columns["metadata_ops_per_s"], slot_queue(case)
+    reads, writes, metadata = (
+        median(case.whole.column(*metric))
+        for metric in (Mountstats.reads_per_s, Mountstats.writes_per_s, Mountstats.metadata_ops_per_s)
+    )
+    data, queued = (reads or 0.0) + (writes or 0.0), slot_queue(case)
     if metadata is not None and metadata > data:
         yield (
             f"of {number(metadata + data)} operations/s of the mount {number(metadata)} are neither reads nor"
@@ -135,8 +134,11 @@ def _of_mount(case: Case) -> Iterator[str]:
 
 def slot_queue(case: Case) -> str:
     """Say how long operations of an NFS mount wait in the client before they are sent; empty where they do not."""
-    for letter, noun in (("w", "write"), ("r", "read")):
-        waits, trips = (median(case.whole.column("mountstats", f"{letter}_{name}_ms")) for name in ("await", "rtt"))
+    for noun, waited, travelled in (
+        ("write", Mountstats.w_await_ms, Mountstats.w_rtt_ms),
+        ("read", Mountstats.r_await_ms, Mountstats.r_rtt_ms),
+    ):
+        waits, trips = (median(case.whole.column(*metric)) for metric in (waited, travelled))
         if waits is not None and trips is not None and waits >= QUEUED * trips > 0:
             return (
                 f"a {noun} takes {number(trips)} ms on the network and the server, and {number(waits)} ms with the"

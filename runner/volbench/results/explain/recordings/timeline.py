@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from volbench.core.records.named_metrics import CPU, PERCENTILES, Client
+from volbench.core.records.named_metrics import CPU, PERCENTILES, Client, Diskstats
 from volbench.core.records.report import FindingRow
 from volbench.errors import UsageError
 from volbench.results.explain.case import Case
@@ -214,8 +214,8 @@ def _of_known_waits(case: Case) -> Case:
         return case
     waiting = {
         entity: device
-        for metric in ("await_ms", "r_await_ms", "w_await_ms")
-        for entity in case.grid.entities(busiest.source, metric)
+        for metric in (Diskstats.await_ms, Diskstats.r_await_ms, Diskstats.w_await_ms)
+        for entity in case.grid.entities(*metric)
         if (device := device_of(case.grid, entity)) is not None
         and float(np.nansum(device.iops)) >= MEMBER_MIN * float(np.nansum(busiest.iops))
     }
@@ -231,8 +231,8 @@ def _which_device(case: Case, *, is_chosen: bool) -> Iterator[str]:
         return
     entities = {
         entity
-        for metric in ("reads_per_s", "operations_per_s")
-        for entity in case.grid.entities(device.source, metric)
+        for metric in (Diskstats.reads_per_s, Diskstats.operations_per_s)
+        for entity in case.grid.entities(*metric.of(device.source))
     }
     if len(entities) > 1:
         yield (
@@ -248,8 +248,8 @@ def _of_other_devices(case: Case) -> Iterator[str]:
         return
     found = {
         entity: device
-        for metric in ("reads_per_s", "operations_per_s")
-        for entity in case.whole.entities(chosen.source, metric)
+        for metric in (Diskstats.reads_per_s, Diskstats.operations_per_s)
+        for entity in case.whole.entities(*metric)
         if entity != chosen.entity and (device := device_of(case.whole, entity)) is not None
     }
     for entity, other in sorted(found.items())[:OTHER_DEVICES_MAX]:

@@ -151,7 +151,7 @@ CPUS = saying("interference.cpu", "Move them.", "A faster volume changes little 
     ],
 )
 def test_no_advice_acquits_the_volume_next_to_a_cause_that_a_faster_one_helps(cause: str) -> None:
-    """In one cell, in another one, or on another volume of the layout; reads that miss the pool are of the volume."""
+    """In one cell, in another one, or on another volume of the layout; reads that miss a pool are of the volume."""
     second = saying(cause, "Do that.")
     both = Explanation(findings=(*CPUS.findings, *second.findings))
     for cells in ({"1": both}, {"1": both, "2": CPUS, "3": second}):

@@ -126,7 +126,7 @@ def test_what_was_served_before_a_limit_acts_says_nothing_against_it() -> None:
 def test_a_rate_that_the_servers_group_may_have_is_no_limit_of_the_volume(
     may: float, sent: float, given: float, decided_by: Any, refuted: bool
 ) -> None:
-    """Both limits of one size were named: the group's 916 IOPS, and 909 of a volume that had no limit (recorded)."""
+    """Two limits of one size were named: the group's 916 IOPS, and 909 of a volume without a limit (recorded)."""
     served = {
         ("diskstats", "reads_per_s", "sda"): given,
         ("diskstats", "writes_per_s", "sda"): 0.0,

@@ -20,12 +20,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from volbench.core.records.named_metrics import EbsNvme, NamedMetric
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
-from volbench.results.explain.evidence.device import Device
+from volbench.results.explain.evidence.device import Device, Direction
 from volbench.results.explain.evidence.foreign import FOREIGN_OPERATIONS_MIN
 from volbench.results.explain.evidence.layers import cgroup_flow, stretches
 from volbench.results.explain.rule import PIECES, SHARED_VOLUME, Rule
@@ -81,6 +82,10 @@ CAUSES = (
 
 SHARED, SPLIT = "interference.shared_volume", "storage.split_operations"
 VOLUME_SOURCES = ("ebs_nvme", "ebs_csi", "emulator", "cloudwatch")
+_OF_VOLUME: dict[Direction, tuple[NamedMetric, NamedMetric]] = {
+    "read": (EbsNvme.reads_per_s, EbsNvme.read_mib_per_s),
+    "write": (EbsNvme.writes_per_s, EbsNvme.write_mib_per_s),
+}
 SAME_BYTES = 0.15
 """Bytes of both sides are the same within this share: the two are not read at the same moment."""
 SPLIT_MIN = 1.5
@@ -285,30 +290,31 @@ def _counts(case: Case) -> Iterator[Count]:
     device, source = case.device, _volume_entity(case)
     if device is None or source is None or device.source in VOLUME_SOURCES:
         return
-    pairs = [("reads", "read"), ("writes", "write")]
+    pairs: list[tuple[str, Direction]] = [("reads", "read"), ("writes", "write")]
     found = [count for noun, direction in pairs if (count := _count(case, device, source, noun, direction))]
     yield from found or [count for count in [_both(case, device, source)] if count is not None]
 
 
-def _count(case: Case, device: Device, source: tuple[str, str], noun: str, direction: str) -> Count | None:
+def _count(case: Case, device: Device, source: tuple[str, str], noun: str, direction: Direction) -> Count | None:
     host = device.reads if direction == "read" else device.writes
     host_mib = device.read_mib_per_s if direction == "read" else device.write_mib_per_s
-    volume = case.grid.column(source[0], f"{direction}s_per_s", source[1])
+    counts, moved = _OF_VOLUME[direction]
+    volume = case.at(counts.of(source[0]), source[1])
     if host is None or volume is None:
         return None
-    group = cgroup_flow(case.grid, "read" if direction == "read" else "write", device.entity)
+    group = cgroup_flow(case.grid, direction, device.entity)
     host = host if group is None else np.fmax(host, group.rate)  # a kernel may merge before the device counts
-    volume_mib = case.grid.column(source[0], f"{direction}_mib_per_s", source[1])
+    volume_mib = case.at(moved.of(source[0]), source[1])
     return _in_periods(Count(noun=noun, host=host, volume=volume, host_mib=host_mib, volume_mib=volume_mib))
 
 
 def _both(case: Case, device: Device, source: tuple[str, str]) -> Count | None:
     """Reads and writes together, for a host that counts only their sum."""
-    rates = [case.grid.column(source[0], f"{direction}s_per_s", source[1]) for direction in ("read", "write")]
+    rates = [case.at(counts.of(source[0]), source[1]) for counts, _ in _OF_VOLUME.values()]
     known = [rate for rate in rates if rate is not None]
     if not known:
         return None
-    sizes = [case.grid.column(source[0], f"{direction}_mib_per_s", source[1]) for direction in ("read", "write")]
+    sizes = [case.at(moved.of(source[0]), source[1]) for _, moved in _OF_VOLUME.values()]
     mib = [size for size in sizes if size is not None]
     whole = len(mib) == len(known)
     return _in_periods(
@@ -325,7 +331,9 @@ def _both(case: Case, device: Device, source: tuple[str, str]) -> Count | None:
 def _volume_entity(case: Case) -> tuple[str, str] | None:
     """Source and entity of the volume's own counters: the device's, or the only ones there are."""
     for source in VOLUME_SOURCES:
-        entities = case.grid.entities(source, "reads_per_s") or case.grid.entities(source, "writes_per_s")
+        entities = case.grid.entities(*EbsNvme.reads_per_s.of(source)) or case.grid.entities(
+            *EbsNvme.writes_per_s.of(source)
+        )
         if case.device is not None and case.device.entity in entities:
             return source, case.device.entity
         if len(entities) == 1:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from volbench.core.records.named_metrics import Cloudwatch, NamedMetric
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.calibration import ONE_OF_TWO_MAX, SECOND_MAX
 from volbench.results.explain.case import Case
@@ -56,7 +57,10 @@ CAUSES = (
 )
 
 
-_BALANCES = {"instance_byte_balance_percent": "bandwidth", "instance_io_balance_percent": "operations"}
+_BALANCES: dict[NamedMetric, str] = {
+    Cloudwatch.instance_byte_balance_percent: "bandwidth",
+    Cloudwatch.instance_io_balance_percent: "operations",
+}
 EMPTY_MIN = 3
 """Intervals in which the instance's credits are spent, from which on it is named."""
 
@@ -112,8 +116,8 @@ def _levels(cause: Cause) -> Iterator[tuple[Resource, float]]:
 def _spent(case: Case) -> Iterator[Cause]:
     """The instance's burst credits that ran out, as the vendor counts them; none of several instances."""
     for metric, noun in _BALANCES.items():
-        entities = case.grid.entities("cloudwatch", metric)
-        balance = case.grid.column("cloudwatch", metric, entities[0]) if len(entities) == 1 else None
+        entities = case.grid.entities(*metric)
+        balance = case.at(metric, entities[0]) if len(entities) == 1 else None
         if balance is None or case.device is None:
             continue
         empty = balance <= BALANCE_EMPTY_PERCENT
@@ -126,7 +130,7 @@ def _spent(case: Case) -> Iterator[Cause]:
         carried = case.device.carried(resource)
         level = None if carried is None else mean(carried[empty])
         text = f"the instance's burst credits for {noun} {began}: the volume's own are others"
-        rows = [row(metric, 0.0, "%", text)]
+        rows = [row(metric.name, 0.0, "%", text)]
         if level is not None:
             unit = "1/s" if resource == "iops" else "MiB/s"
             rows.append(row("level", level, unit, f"without, the instance gave {amount(level, resource)}"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.core.records.named_metrics import Innodb
+from volbench.core.records.named_metrics import Innodb, Mountstats, PerformanceSchema
 from volbench.core.records.sources import sources_with
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
@@ -19,8 +19,7 @@ from volbench.results.explain.rule import EXPLAINS_WAITS, METADATA, OUTSIDE, Rul
 from volbench.results.explain.wording import number, percent, row
 from volbench.results.stats.grid import Floats, mean
 
-_COUNTERS = sources_with("metadata_await_ms", *VIEWS)
-_SERVER = "performance_schema"
+_COUNTERS = sources_with(Mountstats.metadata_await_ms.name, *VIEWS)
 
 CAUSES = (
     CauseInfo(
@@ -100,8 +99,8 @@ def _counted(case: Case) -> _Trips | None:
     """As the NFS client or the emulated volume counts them."""
     device = case.device
     for source in _COUNTERS:
-        rate = case.grid.column(source, "metadata_ops_per_s")
-        waited = case.grid.column(source, "metadata_await_ms")
+        rate = case.at(Mountstats.metadata_ops_per_s.of(source))
+        waited = case.at(Mountstats.metadata_await_ms.of(source))
         if rate is None or waited is None or device is None or device.await_ms is None:
             continue
         return _trips(rate, rate * waited / 1000, device.iops * device.await_ms / 1000, counted=True)
@@ -114,8 +113,13 @@ def _of_the_server(case: Case) -> _Trips | None:
     Its MISC holds open, close, stat and fsync alike; InnoDB counts the fsyncs of all its files.
     """
     columns = [
-        case.grid.column(_SERVER, metric, "data")
-        for metric in ("file_syncs_per_s", "file_sync_s_per_s", "file_read_s_per_s", "file_write_s_per_s")
+        case.at(metric, "data")
+        for metric in (
+            PerformanceSchema.file_syncs_per_s,
+            PerformanceSchema.file_sync_s_per_s,
+            PerformanceSchema.file_read_s_per_s,
+            PerformanceSchema.file_write_s_per_s,
+        )
     ]
     fsyncs = mean(case.at(Innodb.data_fsyncs_per_s))
     operations, seconds, reading, writing = columns
