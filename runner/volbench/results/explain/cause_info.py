@@ -40,6 +40,8 @@ class CauseInfo:
             shortens; so are those of causes of the volume itself.
         claims: what it claims, so that the check can rebuild and refute it, see `check.objections`.
         yields_to: causes whose doing it is where it shows in a stretch of the step only: not named then.
+        yields_to_falls: so is what explains a fall of the load: not named then.
+        brings: causes that are its doing as far as it took speed, where their time lies within its own.
         suppresses: causes that are the same operations seen with less: not named beside it.
         contradicts: causes that cannot be true of the same step beside it; the surer one stays.
     """
@@ -60,6 +62,8 @@ class CauseInfo:
     waits_for_volume: bool = False
     claims: frozenset[Claim] = frozenset()
     yields_to: frozenset[str] = frozenset()
+    yields_to_falls: bool = False
+    brings: frozenset[str] = frozenset()
     suppresses: frozenset[str] = frozenset()
     contradicts: frozenset[str] = frozenset()
 

@@ -127,8 +127,4 @@ def _without(grid: Grid, roles: Collection[Role]) -> Grid:
 def _zeros(grid: Grid, roles: Collection[Role]) -> dict[SeriesKey, Floats]:
     """Return waits of nothing: an absent column would mean that the server does not show them."""
     nothing = np.zeros(len(grid))
-    return {
-        SeriesKey.of(PerformanceSchema.wait_s_per_s, wait): nothing
-        for role in roles
-        for wait in _WAITS[role]
-    }
+    return {SeriesKey.of(PerformanceSchema.wait_s_per_s, wait): nothing for role in roles for wait in _WAITS[role]}

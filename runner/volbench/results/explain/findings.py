@@ -25,10 +25,7 @@ from volbench.results.explain.rules.volume.counted_by_volume import of_what_othe
 from volbench.results.explain.wording import number, row
 from volbench.results.stats.grid import mean
 
-INTERFERENCE = "interference.backup"
 LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
-_LATENCIES = frozenset({"storage.read_latency", "storage.sync_latency"})
-_BURST = "storage.burst_exhausted"
 _CPUS = frozenset({SATURATED, OTHERS})
 _OF_VOLUME = "storage."
 BUSY_MIN = 0.9
@@ -40,6 +37,8 @@ EXPLAIN_A_FALL, BY_MEDIANS, CHANGES = (
     for trait in ("explains_fall", "by_medians", "is_change")
 )
 """Causes by how findings weigh them; `CauseInfo` says what each means."""
+BRING = {name: cause.brings for name, cause in CAUSES.items() if cause.brings}
+"""Causes whose doing others are, see `CauseInfo.brings`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +133,7 @@ def _with_episode(case: Case, whole: list[Cause]) -> list[Cause]:
     inside, outside = (replace(case, grid=case.grid.where(mask)) for mask in (during, ~during))
     during_it = [finding for finding in named(inside) if finding.cause not in CHANGES]
     causes = {finding.cause for finding in whole}
-    falls = EXPLAIN_A_FALL | {_BURST} | {finding.cause for finding in whole if finding.explains_fall}
+    falls = EXPLAIN_A_FALL | {finding.cause for finding in whole if finding.explains_fall}
     added = [
         finding
         for finding in during_it
@@ -171,9 +170,8 @@ def _was_there_before(cause: str, known: Collection[str], falls: Collection[str]
     fetched, what waits for a limit above the device, the latency of an event, or CPUs that are as busy outside the
     stretch.
     """
-    if not CAUSES[cause].yields_to.isdisjoint(known):
-        return True
-    if cause in _LATENCIES and any(name in falls for name in known):
+    info = CAUSES[cause]
+    if not info.yields_to.isdisjoint(known) or (info.yields_to_falls and any(name in falls for name in known)):
         return True
     if cause == OTHERS:
         return outside.cpu_bound and outside.cpu_account is not None and others_have_most(outside.cpu_account)
@@ -222,11 +220,11 @@ def _with_unmade_check(findings: Cause) -> Cause:
 
 def _attributed(findings: Sequence[Cause]) -> list[Cause]:
     """A limit that is met only while something else runs is that one's doing, as far as it took speed."""
-    backups = [finding for finding in findings if finding.cause == INTERFERENCE and finding.share is not None]
+    others = [finding for finding in findings if finding.cause in BRING and finding.share is not None]
     attributed = []
     for finding in findings:
         meanwhile = [
-            backup for backup in backups if finding.cause in LIMITS and _within(finding.window_s, backup.window_s)
+            one for one in others if finding.cause in BRING[one.cause] and _within(finding.window_s, one.window_s)
         ]
         brought = loss_of(meanwhile)
         attributed.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -98,6 +99,20 @@ def test_no_rule_looks_for_a_cause_where_another_found_none(file: Path) -> None:
     assert chains == []
 
 
+def test_no_rule_takes_findings_from_another_rules_module() -> None:
+    """Modules share evidence; what makes a finding for two rules is in a module without rules."""
+    modules = {rule.find.__module__: importlib.import_module(rule.find.__module__) for rule in RULES}
+    taken = [
+        f"{name} takes {function.__name__} of {function.__module__}"
+        for name, module in modules.items()
+        for function in vars(module).values()
+        if inspect.isfunction(function)
+        and function.__module__ in modules.keys() - {name}
+        and "Cause" in str(function.__annotations__.get("return"))
+    ]
+    assert taken == []
+
+
 def test_every_module_that_names_causes_has_rules() -> None:
     modules = {
         importlib.import_module(rule.find.__module__).__file__ for rule in RULES if hasattr(rule.find, "__module__")
@@ -111,9 +126,18 @@ def test_what_rules_give_way_to_is_there() -> None:
         assert item.before | item.sound_beside | item.one_of_two_with | item.after <= NAMES | CAUSES.keys()
 
 
-def test_a_cause_in_place_of_which_another_stands_is_there() -> None:
+def test_causes_that_descriptors_name_are_there() -> None:
     for name, cause in CAUSES.items():
-        assert cause.suppresses <= CAUSES.keys() - {name}
+        named = cause.suppresses | cause.yields_to | cause.brings | cause.contradicts
+        assert named <= CAUSES.keys() - {name}
+
+
+def test_what_the_latency_of_a_stretch_yields_to_is_data() -> None:
+    """A latency in a stretch of the step is that of the event in it, and of an empty bucket."""
+    for name in ("storage.read_latency", "storage.sync_latency"):
+        assert CAUSES[name].yields_to_falls
+        assert CAUSES[name].yields_to == {"storage.burst_exhausted"}
+    assert CAUSES["interference.backup"].brings == {"storage.iops_limit", "storage.throughput_limit"}
 
 
 def test_a_circle_and_a_name_twice_are_refused() -> None:

@@ -19,8 +19,8 @@ from volbench.results.explain.evidence.device import RESOURCES, Device, Resource
 from volbench.results.explain.evidence.instance_figures import may_be_ec2, types_near
 from volbench.results.explain.recordings.remarks import slot_queue
 from volbench.results.explain.rules.advice import raise_limit_advice
-from volbench.results.explain.rules.volume.instance import ADVICE, DECIDE
-from volbench.results.explain.rules.volume.instance import NAME as _INSTANCE
+from volbench.results.explain.rules.volume.instance_figure import ADVICE, DECIDE
+from volbench.results.explain.rules.volume.instance_figure import NAME as _INSTANCE
 from volbench.results.explain.wording import amount
 from volbench.results.explain.wording import row as row_of
 from volbench.results.stats.grid import Floats, median

@@ -30,8 +30,8 @@ from volbench.results.explain.findings import Explanation
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.recordings.recorded_case import case_of
 from volbench.results.explain.rules.advice import raise_limit_advice
-from volbench.results.explain.rules.volume.instance import beside_instance
-from volbench.results.explain.rules.volume.limits import LIMIT_CAUSE, operations_or_bytes
+from volbench.results.explain.rules.volume.instance_figure import beside_instance
+from volbench.results.explain.rules.volume.plateau_rows import LIMIT_CAUSE, operations_or_bytes
 from volbench.results.explain.wording import amount, number, percent, row
 from volbench.results.recorded.clocks import TOTAL
 from volbench.results.recorded.one_volume import of_one_volume

@@ -70,6 +70,7 @@ CAUSES = (
     ),
     CauseInfo(
         name="interference.backup",
+        brings=frozenset({"storage.iops_limit", "storage.throughput_limit"}),
         waits_for_volume=True,
         group="something else uses the disk or the CPUs",
         title="A backup or another concurrent task slows the load down",

@@ -33,7 +33,7 @@ from volbench.results.explain.rule import (
 )
 from volbench.results.explain.rules.advice import raise_limit_advice
 from volbench.results.explain.rules.shared_evidence import context
-from volbench.results.explain.rules.volume.limits import likely_limits
+from volbench.results.explain.rules.volume.plateau_rows import likely_limits
 from volbench.results.explain.wording import amount, number, percent, row
 from volbench.results.stats.grid import Floats, Mask, median
 

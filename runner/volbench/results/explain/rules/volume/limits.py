@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
-from volbench.results.explain.calibration import Evidence
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.burst import BALANCE_EMPTY_PERCENT, Burst
-from volbench.results.explain.evidence.device import Device, Resource
+from volbench.results.explain.evidence.device import Resource
 from volbench.results.explain.evidence.limits import Plateau
 from volbench.results.explain.evidence.plateau_checks import dispersion
 from volbench.results.explain.rule import (
@@ -31,7 +29,7 @@ from volbench.results.explain.rule import (
     STREAMS,
     Rule,
 )
-from volbench.results.explain.rules.advice import other_threads, p95_text, raise_limit_advice
+from volbench.results.explain.rules.advice import p95_text, raise_limit_advice
 from volbench.results.explain.rules.shared_evidence import (
     context,
     explains_little,
@@ -41,18 +39,19 @@ from volbench.results.explain.rules.shared_evidence import (
     throughput_fall,
 )
 from volbench.results.explain.rules.volume.credits import MET_BECAUSE_OF
-from volbench.results.explain.rules.volume.instance import beside_instance
+from volbench.results.explain.rules.volume.instance_figure import beside_instance
+from volbench.results.explain.rules.volume.plateau_rows import (
+    COUNTED_FULL,
+    LIMIT_CAUSE,
+    decided_by,
+    either_rows,
+    is_mean_of_bursts,
+    likely_limits,
+    plateau_rows,
+)
 from volbench.results.explain.wording import amount, clock, number, percent, row
 from volbench.results.stats.grid import mean, median, quantile
 
-LIMIT_CAUSE: dict[Resource, str] = {"iops": "storage.iops_limit", "throughput": "storage.throughput_limit"}
-_OTHER_SIZE = (
-    "fio --name=decide --filename=FILE_ON_THE_VOLUME --size=1g --direct=1 --ioengine=libaio --iodepth=32"
-    " --runtime=30 --time_based --rw=rand{verb} --bs=4k, then with --bs=64k; a limit of operations keeps the"
-    " operations, a limit of bytes keeps the MiB/s"
-)
-COUNTED_FULL = 0.8
-"""Share of an interval above the limit from which its value is about the limit."""
 CAUSES = (
     CauseInfo(
         name="storage.iops_limit",
@@ -121,7 +120,7 @@ def burst_findings(case: Case) -> list[Cause]:
 
 def _limits(case: Case) -> Iterator[Cause]:
     """One finding for each resource: its longest plateau."""
-    either = [*_either(case, case.limits)]
+    either = [*either_rows(case, case.limits)]
     likely_first = sorted(
         LIMIT_CAUSE.items(), key=lambda pair: [*(level.resource for level in case.limits), pair[0]].index(pair[0])
     )
@@ -142,73 +141,9 @@ def _limits(case: Case) -> Iterator[Cause]:
             share=shares[0] if either else shares[-1],  # of two that cannot be told apart, the likely one is first
             checks=tuple(checks),
             one_of_two=bool(either),
-            decided_by=_decided_by(plateau),
-            evidence=(*_plateau_rows(case, plateau), *either, *context(case)),
-            advice=raise_limit_advice(case, resource, None if _is_mean_of_bursts(case, plateau) else plateau.level),
-        )
-
-
-def _is_mean_of_bursts(case: Case, plateau: Plateau) -> bool:
-    """Whether most intervals are at the volume's limit for a part of their time only, by its own counter.
-
-    The limit is then higher than the plateau's level, which is the load's own rate. A meter's even rate is a limit.
-    """
-    if _decided_by(plateau) != "counted" or {"regularity", "evenness"} & {
-        check.name for check in plateau.checks if check.holds
-    }:
-        return False
-    counted = case.exceeded.of(plateau.resource)
-    share = None if counted is None else median(counted[plateau.first : plateau.last])
-    return share is not None and share < COUNTED_FULL
-
-
-def _either(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
-    """Says so where operations and bytes are flat together and nothing tells which of them is limited."""
-    iops, throughput = ([level for level in levels if level.resource == kind] for kind in LIMIT_CAUSE)
-    together = any(level.first < rival.last and rival.first < level.last for level in iops for rival in throughput)
-    size_kib = case.device.size_kib if case.device is not None else None
-    if together and size_kib is not None:
-        direction = next((level.direction for level in levels if level.direction is not None), None)
-        yield from operations_or_bytes(size_kib, direction or "read")
-
-
-def operations_or_bytes(size_kib: float, verb: str = "read") -> Iterator[EvidenceRow]:
-    """Say that operations of one size do not tell a limit of operations from one of bytes, and what does."""
-    text = (
-        f"operations are of one size ({number(size_kib)} KiB): either the IOPS or the throughput is limited; only"
-        " the volume's own counters can tell which"
-    )
-    yield row("size_kib", size_kib, "KiB", text)
-    yield row("decide", None, "1", f"this decides: {_OTHER_SIZE.format(verb=verb)}")
-
-
-def likely_limits(case: Case, share: float | None) -> Iterator[Cause]:
-    """Limits that may as well be a volume that takes this long for each operation: one of the two, never sure.
-
-    Args:
-        case: the step.
-        share: of the latency, that the slow volume would explain.
-    """
-    text = "a volume that takes this long for each operation would look alike: it is one of the two"
-    for resource, cause in LIMIT_CAUSE.items():
-        named = [level for level in case.likely_limits if level.resource == resource]
-        if not named or explains_little(case):
-            continue
-        plateau = max(named, key=lambda level: level.last - level.first)
-        yield Cause(
-            cause=cause,
-            window_s=plateau.window_s,
-            share=share,
-            checks=(queue_holds(case), *(check.holds for check in plateau.checks)),
-            one_of_two=True,
-            evidence=(
-                *_plateau_rows(case, plateau),
-                row("one_of_two", "limit or latency", "1", text),
-                row("decide", None, "1", f"this decides: {other_threads(case)}"),
-                *_either(case, case.likely_limits),
-                *context(case),
-            ),
-            advice=raise_limit_advice(case, resource, plateau.level),
+            decided_by=decided_by(plateau),
+            evidence=(*plateau_rows(case, plateau), *either, *context(case)),
+            advice=raise_limit_advice(case, resource, None if is_mean_of_bursts(case, plateau) else plateau.level),
         )
 
 
@@ -262,7 +197,7 @@ def _burst(case: Case) -> Iterator[Cause]:
             checks=tuple(checks),
             evidence=(
                 row("balance_percent", balance, "%", text),
-                *_plateau_rows(case, plateau),
+                *plateau_rows(case, plateau),
                 *context(case),
             ),
             advice=raise_limit_advice(case, plateau.resource, plateau.level),
@@ -276,7 +211,7 @@ def _limit_begun(case: Case, burst: Cause) -> Iterator[Cause]:
             yield replace(
                 burst,
                 cause=LIMIT_CAUSE[plateau.resource],
-                evidence=(*_plateau_rows(case, plateau), *burst.evidence),
+                evidence=(*plateau_rows(case, plateau), *burst.evidence),
                 advice=raise_limit_advice(case, plateau.resource, plateau.level),
             )
 
@@ -349,39 +284,6 @@ def _burst_within(case: Case, burst: Burst) -> Cause:
         evidence=(*rows, *context(case)),
         advice=advice,
     )
-
-
-def _decided_by(plateau: Plateau) -> Evidence:
-    """What shows that a plateau is a limit."""
-    passed = {check.name for check in plateau.checks if check.holds}
-    if "exceeded" in passed:
-        return "counted"
-    return "metered" if passed & {"regularity", "evenness"} else "level"
-
-
-def _plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
-    level, in_bursts = amount(plateau.level, plateau.resource), _is_mean_of_bursts(case, plateau)
-    waited = f", an operation takes {number(plateau.await_ms)} ms" if plateau.await_ms is not None else ""
-    which = "" if plateau.direction is None else f" of {plateau.direction}s"
-    device = case.device
-    if device is not None and plateau.direction is not None:
-        device = device.only(plateau.direction)
-    size_kib = None if device is None else _size_kib(device, plateau)
-    if plateau.resource == "iops" and size_kib is not None:
-        level += f" ({number(plateau.level * size_kib / 1024)} MiB/s)"
-    met = "on average, in bursts that meet its limit, which is higher," if in_bursts else "and no more,"
-    text = f"the volume gives {level}{which} {met} with {plateau.in_flight:.0f} operations in flight{waited}"
-    yield row(plateau.resource, plateau.level, plateau.unit, text)
-    for check in plateau.checks:
-        if check.holds:
-            yield row(check.name, check.value, "1", check.text)
-
-
-def _size_kib(device: Device, plateau: Plateau) -> float | None:
-    """Mean size of an operation at the plateau: elsewhere in the step they may be of another size."""
-    inside = slice(plateau.first, plateau.last)
-    mib_per_s = None if device.mib_per_s is None else device.mib_per_s[inside]
-    return replace(device, iops=device.iops[inside], mib_per_s=mib_per_s).size_kib
 
 
 def _writes_are_slow(case: Case) -> bool:

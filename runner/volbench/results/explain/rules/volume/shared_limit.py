@@ -11,7 +11,7 @@ from volbench.results.explain.rule import EXPLAINS_WAITS, OUTSIDE, SHARED_LIMIT,
 from volbench.results.explain.rules.advice import raise_limit_advice
 from volbench.results.explain.rules.host.foreign import foreign_intervals
 from volbench.results.explain.rules.shared_evidence import context, explains_little, queue_holds
-from volbench.results.explain.rules.volume.limits import LIMIT_CAUSE
+from volbench.results.explain.rules.volume.plateau_rows import LIMIT_CAUSE
 from volbench.results.explain.wording import amount, number, row
 from volbench.results.stats.grid import Mask
 

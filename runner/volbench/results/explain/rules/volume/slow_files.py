@@ -40,6 +40,8 @@ SYNC_LATENCY = "storage.sync_latency"
 CAUSES = (
     CauseInfo(
         name="storage.read_latency",
+        yields_to=frozenset({"storage.burst_exhausted"}),
+        yields_to_falls=True,
         claims=frozenset({"latency", "at the device"}),
         contradicts=frozenset({"memory.buffer_pool_small"}),
         group="the volume is slow",
@@ -61,6 +63,8 @@ CAUSES = (
     ),
     CauseInfo(
         name="storage.sync_latency",
+        yields_to=frozenset({"storage.burst_exhausted"}),
+        yields_to_falls=True,
         claims=frozenset({"latency"}),
         group="the volume is slow",
         title="Syncs of the volume are slow, and the load waits for them",
