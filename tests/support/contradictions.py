@@ -48,58 +48,58 @@ SERVED_ABOVE = 1.25
 def contradictions(rows: Iterable[FindingRow]) -> list[str]:
     """Return a sentence for each pair of findings of one volume and step that contradict each other."""
     ordered = sorted(rows, key=lambda row: (row.volume, row.step, row.component or ""))
-    found = []
+    sentences = []
     for (volume, step), of_step in groupby(ordered, key=lambda row: (row.volume, row.step)):
         page = [*of_step]
-        for one, second in permutations(page, 2):
-            found += [f"{volume} {step}: {text}" for text in _one_way(one, second)]
-        for one, second in combinations(page, 2):
-            found += [f"{volume} {step}: {text}" for text in _limits(one, second)]
-    return found
+        for first, second in permutations(page, 2):
+            sentences += [f"{volume} {step}: {text}" for text in _one_way(first, second)]
+        for first, second in combinations(page, 2):
+            sentences += [f"{volume} {step}: {text}" for text in _limits(first, second)]
+    return sentences
 
 
-def _one_way(one: FindingRow, second: FindingRow) -> Iterator[str]:
-    if one.cause == "none" or ACQUITS.search(one.advice):
-        yield f"{one.cause} acquits the volume beside {second.cause}"
-    if NO_HELP.search(one.advice) and CAUSES[second.cause].is_helped_by_volume:
-        yield f"{one.cause} says that another volume is no help beside {second.cause}"
+def _one_way(first: FindingRow, second: FindingRow) -> Iterator[str]:
+    if first.cause == "none" or ACQUITS.search(first.advice):
+        yield f"{first.cause} acquits the volume beside {second.cause}"
+    if NO_HELP.search(first.advice) and CAUSES[second.cause].is_helped_by_volume:
+        yield f"{first.cause} says that another volume is no help beside {second.cause}"
     for fast, slow in FAST:
-        if fast.search(one.advice) and slow.fullmatch(second.cause) and _at_once(one, second):
-            yield f"{one.cause} says that the volume is fast beside {second.cause}"
-    yield from _cpus(one, second)
-    for resource, level in _levels(one):
+        if fast.search(first.advice) and slow.fullmatch(second.cause) and _at_once(first, second):
+            yield f"{first.cause} says that the volume is fast beside {second.cause}"
+    yield from _cpus(first, second)
+    for resource, level in _levels(first):
         for row in second.evidence:
-            if row.metric == resource and _is_above(row, level) and _at_once(one, second):
-                yield f"{one.cause} is a limit of {level:g}, and {second.cause} shows that {row.value} were served"
+            if row.metric == resource and _is_above(row, level) and _at_once(first, second):
+                yield f"{first.cause} is a limit of {level:g}, and {second.cause} shows {row.value} served"
 
 
-def _cpus(one: FindingRow, second: FindingRow) -> Iterator[str]:
+def _cpus(first: FindingRow, second: FindingRow) -> Iterator[str]:
     """Who asks for CPUs lacks them, unless a quota holds it back."""
-    if not MORE_CPU.search(one.advice) or any(row.metric in HELD_BACK for row in one.evidence):
+    if not MORE_CPU.search(first.advice) or any(row.metric in HELD_BACK for row in first.evidence):
         return
-    for row in (*one.evidence, *second.evidence):
+    for row in (*first.evidence, *second.evidence):
         busy = BUSY.search(row.text)
-        if busy is not None and int(busy[1]) < BUSY_MIN and _at_once(one, second):
-            yield f"{one.cause} asks for CPUs of which {busy[1]} % are busy, says {second.cause}"
+        if busy is not None and int(busy[1]) < BUSY_MIN and _at_once(first, second):
+            yield f"{first.cause} asks for CPUs of which {busy[1]} % are busy, says {second.cause}"
 
 
-def _limits(one: FindingRow, second: FindingRow) -> Iterator[str]:
+def _limits(first: FindingRow, second: FindingRow) -> Iterator[str]:
     """Two limits of one kind that act at once: of one level they are one limit, of two the lower one acts alone."""
-    if {_checks(one), _checks(second)} == {"one of two"} or not _at_once(one, second):
+    if {_checks(first), _checks(second)} == {"one of two"} or not _at_once(first, second):
         return
-    for resource, level in _levels(one):
+    for resource, level in _levels(first):
         for alike, of_second in _levels(second):
             if alike == resource:
-                yield f"{one.cause} and {second.cause} limit {resource}, to {level:g} and to {of_second:g}"
+                yield f"{first.cause} and {second.cause} limit {resource}, to {level:g} and to {of_second:g}"
 
 
 def _levels(row: FindingRow) -> Iterator[tuple[str, float]]:
     """What a finding says is the most that passes, by resource."""
     for resource, names in LEVELS.items():
-        for one in row.evidence:
-            is_level = NO_MORE.search(one.text) or MAY.search(one.text)
-            if one.metric in names and is_level and isinstance(one.value, int | float):
-                yield resource, float(one.value)
+        for item in row.evidence:
+            is_level = NO_MORE.search(item.text) or MAY.search(item.text)
+            if item.metric in names and is_level and isinstance(item.value, int | float):
+                yield resource, float(item.value)
 
 
 def _is_above(row: EvidenceRow, level: float) -> bool:
@@ -107,14 +107,14 @@ def _is_above(row: EvidenceRow, level: float) -> bool:
     return served and " reads" not in row.text and " writes" not in row.text
 
 
-def _at_once(one: FindingRow, second: FindingRow) -> bool:
-    if one.window_s is None or second.window_s is None:
+def _at_once(first: FindingRow, second: FindingRow) -> bool:
+    if first.window_s is None or second.window_s is None:
         return True
-    return min(one.window_s[1], second.window_s[1]) > max(one.window_s[0], second.window_s[0])
+    return min(first.window_s[1], second.window_s[1]) > max(first.window_s[0], second.window_s[0])
 
 
 def _checks(row: FindingRow) -> str:
-    return next((str(one.value) for one in row.evidence if one.metric == "checks"), "")
+    return next((str(item.value) for item in row.evidence if item.metric == "checks"), "")
 
 
 def exceeded(rows: Iterable[FindingRow], device: Device, t_s: Floats) -> list[str]:
@@ -125,7 +125,7 @@ def exceeded(rows: Iterable[FindingRow], device: Device, t_s: Floats) -> list[st
         device: its series, arrays of shape (samples,).
         t_s: end of each sample, shape (samples,).
     """
-    found = []
+    sentences = []
     for row in rows:
         if not row.cause.startswith(("storage.", "instance.")):
             continue  # what is limited above the device, others may do there
@@ -137,15 +137,15 @@ def exceeded(rows: Iterable[FindingRow], device: Device, t_s: Floats) -> list[st
                 continue
             above = np.nan_to_num(served[inside]) > SERVED_ABOVE * level
             if any(above[at : at + 3].all() for at in range(len(above) - 2)):
-                found.append(
+                sentences.append(
                     f"{row.cause} is a limit of {level:g} {resource}, and {served[inside].max():g} are served"
                 )
-    return found
+    return sentences
 
 
 def _served(row: FindingRow, device: Device, resource: str) -> Floats | None:
     """What the limit is about: one direction, where its sentence names one."""
-    text = " ".join(one.text for one in row.evidence if one.metric in LEVELS[resource])
+    text = " ".join(item.text for item in row.evidence if item.metric in LEVELS[resource])
     for word, direction in (("read", device.reads), ("write", device.writes)):
         if re.search(rf"\bof {word}s\b|may {word}\b", text):
             of_bytes = device.read_mib_per_s if word == "read" else device.write_mib_per_s

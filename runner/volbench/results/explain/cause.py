@@ -22,7 +22,7 @@ from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.check.quantile import Quantile
 from volbench.results.explain.wording import number, percent
 
-VOLUME_CHANGES_NOTHING = "A faster volume changes nothing."
+VOLUME_CHANGES_LITTLE = "A faster volume changes little."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Cause:
     `rule`: the name of what found it. `leads`: of others' I/O, whether it comes before limits that are met with it.
     `objections`: what the check has against it, without refuting it; `rebuilt`:
     p95 of the transactions, as recorded and as rebuilt from what they did and waited for. `volume_advice`: that a
-    faster volume changes nothing; only advice where that helps no other finding of the step, see `finding_rows`.
+    faster volume changes little; only advice where that helps no other finding of the step, see `finding_rows`.
     """
 
     cause: str

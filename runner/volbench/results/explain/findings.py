@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from volbench.core.base.text import counted
 from volbench.core.records.report import EvidenceRow
+from volbench.core.records.steps import step_kind
+from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.purge import purge_notes
 from volbench.results.explain.arbitration import Refuted, arbitrate
 from volbench.results.explain.case import Case
@@ -15,10 +17,17 @@ from volbench.results.explain.causes import CAUSES, named, named_of_volume
 from volbench.results.explain.check.objections import most_served
 from volbench.results.explain.evidence.device import Resource
 from volbench.results.explain.ranking import ALL_ALONG, loss_of, ranked_by, weight_of
+from volbench.results.explain.rule import OUTSIDE
 from volbench.results.explain.rules.acquittal import acquit, missing_evidence, why_unexplained
 from volbench.results.explain.rules.host.processors import OTHERS, SATURATED, cpus_explain_fall, others_have_most
 from volbench.results.explain.rules.network import shares_of_latency
-from volbench.results.explain.rules.shared_evidence import Effect, effect_rows, loss_rows
+from volbench.results.explain.rules.shared_evidence import (
+    Effect,
+    effect_rows,
+    external_log,
+    loss_rows,
+    storage_share_max,
+)
 from volbench.results.explain.rules.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
 from volbench.results.explain.rules.stretch import collapsed as collapsed_intervals
 from volbench.results.explain.rules.volume.counted_by_volume import of_what_others_leave
@@ -37,6 +46,8 @@ EXPLAIN_A_FALL, BY_MEDIANS, CHANGES = (
     for trait in ("explains_fall", "by_medians", "is_change")
 )
 """Causes by how findings weigh them; `CauseInfo` says what each means."""
+OF_INSTANCE = frozenset(name for name, cause in CAUSES.items() if "instance" in cause.claims)
+"""Limits of the instance, beside which a larger volume is no help whatever waits for it."""
 BRING = {name: cause.brings for name, cause in CAUSES.items() if cause.brings}
 """Causes whose doing others are, see `CauseInfo.brings`."""
 
@@ -89,6 +100,7 @@ def explain_case(case: Case) -> Explanation:
         notes = notes if findings else (*notes, why_unexplained(case))
     findings, loss = [_with_unmade_check(finding) for finding in _attributed(findings)], loss_of(findings)
     findings = [replace(finding, recorded=case.recorded) for finding in findings]
+    findings = [finding if _clears(case, finding) else replace(finding, volume_advice="") for finding in findings]
     ranked = _seconds(ranked_by(findings, lambda finding: weight_of(finding, loss)))
     with_confidence = (
         replace(finding, evidence=(*finding.evidence, *confidence_rows(finding))) for finding in ranked
@@ -96,6 +108,22 @@ def explain_case(case: Case) -> Explanation:
     return Explanation(
         findings=tuple(with_confidence), notes=notes, refuted=tuple(refuted), served=most_served(case)
     )
+
+
+def _clears(case: Case, finding: Cause) -> bool:
+    """Whether so little time is left for waits for the volume that a faster one changes little.
+
+    It is known of no step whose statements, or streams, do not tell how long they wait for files, and of none with
+    the file system's log on a device that was not looked at. Waits above the device are no waits for it. Whether
+    the instance's or the volume's limit is met is counted, and asks for no time.
+    """
+    if finding.cause in OF_INSTANCE:
+        return True
+    left = storage_share_max(case) if step_kind(case.kind).has_statements else case.waiting_share
+    if left is None or external_log(case.mount_options) is not None:
+        return False
+    above = (finding.share or 0.0) if finding.rule in OUTSIDE else 0.0
+    return left - above < limit.SHARE_MIN
 
 
 def explain_component(case: Case) -> Explanation:

@@ -37,7 +37,7 @@ def finding_rows(
     """One row for each cause of a volume's step over its repeats, which are equal cells.
 
     What comes and goes between them is no cause of the step (`against`). `none` stands only where no repeat found
-    anything else. Evidence is of the repeat whose share is the median. That a faster volume changes nothing is said
+    anything else. Evidence is of the repeat whose share is the median. That a faster volume changes little is said
     only where it helps none of the causes, in whichever repeat they were found: readers see them on one page.
 
     Args:

@@ -55,7 +55,7 @@ def test_other_programs_on_the_cpus_are_named_and_not_the_server() -> None:
     assert values["foreign_cpus"] == pytest.approx(1.6)
     assert values["lost_cpus"] == pytest.approx(1.6)
     assert "1.6 of the host's 2 CPUs" in named.evidence[0].text
-    assert "Settings of the server" in named.advice
+    assert "give the server CPUs of its own" in named.advice
 
 
 def test_a_server_that_uses_the_cpus_itself_is_saturated_by_itself() -> None:

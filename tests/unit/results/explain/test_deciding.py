@@ -102,7 +102,7 @@ def test_no_rule_looks_for_a_cause_where_another_found_none(file: Path) -> None:
 def test_no_rule_takes_findings_from_another_rules_module() -> None:
     """Modules share evidence; what makes a finding for two rules is in a module without rules."""
     modules = {rule.find.__module__: importlib.import_module(rule.find.__module__) for rule in RULES}
-    taken = [
+    imports = [
         f"{name} takes {function.__name__} of {function.__module__}"
         for name, module in modules.items()
         for function in vars(module).values()
@@ -110,7 +110,7 @@ def test_no_rule_takes_findings_from_another_rules_module() -> None:
         and function.__module__ in modules.keys() - {name}
         and "Cause" in str(function.__annotations__.get("return"))
     ]
-    assert taken == []
+    assert imports == []
 
 
 def test_every_module_that_names_causes_has_rules() -> None:

@@ -59,7 +59,7 @@ def test_a_look_up_is_by_a_descriptor(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "found"),
+    ("code", "texts_in_it"),
     [
         ('grid.column("client", "tqs")', 2),
         ('grid.column(source, "tqs", entity)', 1),
@@ -75,8 +75,8 @@ def test_a_look_up_is_by_a_descriptor(path: Path) -> None:
         ("SeriesKey.of(Client.tps)", 0),
     ],
 )
-def test_a_text_in_a_look_up_is_seen(code: str, found: int) -> None:
-    assert len(by_text(ast.parse(code))) == found
+def test_a_text_in_a_look_up_is_seen(code: str, texts_in_it: int) -> None:
+    assert len(by_text(ast.parse(code))) == texts_in_it
 
 
 def test_most_modules_look_something_up() -> None:

@@ -82,7 +82,7 @@ def test_no_limit_of_a_recorded_run_lies_below_what_was_served(run: Path) -> Non
 def test_findings_of_a_recording_agree(recording: Path) -> None:
     try:
         result = explain_recorded(recording)
-    except UsageError:  # no recording of a volume: nothing is said
+    except UsageError:  # no recording of a volume: nothing is named
         return
     assert contradictions(result.findings) == []
     assert too_sure(result.findings) == []
@@ -116,7 +116,7 @@ SURE, DOUBTFUL = ("checks", "all held", ""), ("checks", "one of two", "")
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "said"),
+    ("first", "second", "sentence"),
     [
         (finding("none"), finding("storage.stall"), "none acquits the volume beside storage.stall"),
         (
@@ -147,7 +147,7 @@ SURE, DOUBTFUL = ("checks", "all held", ""), ("checks", "one of two", "")
         (
             finding("storage.iops_limit", "", IOPS),
             finding("storage.degraded", "", ("iops", 1500.0, "it does 1,500 operations a second")),
-            "shows that 1500.0 were served",
+            "shows 1500.0 served",
         ),
         (
             finding("storage.iops_limit", "", IOPS, DOUBTFUL),
@@ -156,14 +156,15 @@ SURE, DOUBTFUL = ("checks", "all held", ""), ("checks", "one of two", "")
         ),
     ],
 )
-def test_a_contradiction_is_seen(first: FindingRow, second: FindingRow, said: str) -> None:
+def test_a_contradiction_is_seen(first: FindingRow, second: FindingRow, sentence: str) -> None:
     for page in ([first, second], [second, first]):
-        assert any(said in text or _turned(said) in text for text in contradictions(page)), contradictions(page)
+        texts = contradictions(page)
+        assert any(sentence in text or _turned(sentence) in text for text in texts), texts
 
 
-def _turned(said: str) -> str:
+def _turned(sentence: str) -> str:
     """The same pair of limits in the other order."""
-    return "limit iops, to 916 and to 909" if "limit iops" in said else said
+    return "limit iops, to 916 and to 909" if "limit iops" in sentence else sentence
 
 
 @pytest.mark.parametrize(

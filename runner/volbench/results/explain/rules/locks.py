@@ -10,7 +10,7 @@ from volbench.core.records.named_metrics import Innodb
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
-from volbench.results.explain.cause import VOLUME_CHANGES_NOTHING, Cause
+from volbench.results.explain.cause import VOLUME_CHANGES_LITTLE, Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.rule import Rule
 from volbench.results.explain.wording import clock, number, percent, row
@@ -111,7 +111,7 @@ def metadata_locks(case: Case) -> Iterator[Cause]:
             f" {number(waiting)} sessions at a time on average",
         ),
         _FIND_HOLDER,
-        volume_advice=VOLUME_CHANGES_NOTHING,
+        volume_advice=VOLUME_CHANGES_LITTLE,
     )
 
 
@@ -177,7 +177,7 @@ def _standing(case: Case, cause: str) -> Iterator[Cause]:
         checks=(True, share >= 2 * least or None),
         evidence=(row("waiting_sessions", sessions, "1", text),),
         advice=_HOLDER[cause],
-        volume_advice=VOLUME_CHANGES_NOTHING,
+        volume_advice=VOLUME_CHANGES_LITTLE,
     )
 
 

@@ -14,7 +14,7 @@ from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.time_budget import time_budget
 from volbench.results.explain.case import Case
-from volbench.results.explain.cause import VOLUME_CHANGES_NOTHING, Cause
+from volbench.results.explain.cause import VOLUME_CHANGES_LITTLE, Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.layers import stretches
 from volbench.results.explain.evidence.network import RESEND_S, NetworkAccount, network_account
@@ -146,7 +146,7 @@ def _latency(case: Case, account: NetworkAccount) -> Iterator[Cause]:
             *loss_rows(effects),
         ),
         advice=_nearer(case, account, far),
-        volume_advice=VOLUME_CHANGES_NOTHING,
+        volume_advice=VOLUME_CHANGES_LITTLE,
     )
 
 
@@ -215,7 +215,7 @@ def _stalls(case: Case, account: NetworkAccount) -> Iterator[Cause]:
         ),
         one_of_two=doubtful,
         advice=_LOST if counted else _HELD,
-        volume_advice=VOLUME_CHANGES_NOTHING,
+        volume_advice=VOLUME_CHANGES_LITTLE,
     )
 
 

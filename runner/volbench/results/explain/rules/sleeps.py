@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from volbench.core.records.named_metrics import Innodb, PerformanceSchema
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
-from volbench.results.explain.cause import VOLUME_CHANGES_NOTHING, Cause
+from volbench.results.explain.cause import VOLUME_CHANGES_LITTLE, Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.layers import server_flow
 from volbench.results.explain.rule import Rule
@@ -105,7 +105,7 @@ def configured_waits(case: Case) -> Iterator[Cause]:
                 *context(case),
             ),
             advice=sleep.advice,
-            volume_advice=VOLUME_CHANGES_NOTHING,
+            volume_advice=VOLUME_CHANGES_LITTLE,
         )
 
 

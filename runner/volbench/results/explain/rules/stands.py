@@ -9,7 +9,7 @@ import numpy as np
 from volbench.core.records.named_metrics import Tasks
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
-from volbench.results.explain.cause import VOLUME_CHANGES_NOTHING, Cause
+from volbench.results.explain.cause import VOLUME_CHANGES_LITTLE, Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.device import DIRECTIONS
 from volbench.results.explain.evidence.layers import configured_limits
@@ -85,7 +85,7 @@ def standing_findings(case: Case) -> Iterator[Cause]:
         one_of_two=stands.idle is None and case.device is not None,
         evidence=(*rows, *context(case)),
         advice=_ADVICE,
-        volume_advice=VOLUME_CHANGES_NOTHING,
+        volume_advice=VOLUME_CHANGES_LITTLE,
     )
 
 

@@ -111,7 +111,7 @@ def test_what_was_served_before_a_limit_acts_says_nothing_against_it() -> None:
 
 # What the server's own control group lets through is no limit of the volume below it.
 @pytest.mark.parametrize(
-    ("may", "sent", "given", "decided_by", "refuted"),
+    ("may", "sent", "carried", "decided_by", "refuted"),
     [
         (1000.0, 910.0, 910.0, "metered", True),
         (1000.0, 890.0, 890.0, "metered", False),
@@ -124,16 +124,16 @@ def test_what_was_served_before_a_limit_acts_says_nothing_against_it() -> None:
     ],
 )
 def test_a_rate_that_the_servers_group_may_have_is_no_limit_of_the_volume(
-    may: float, sent: float, given: float, decided_by: Any, refuted: bool
+    may: float, sent: float, carried: float, decided_by: Any, refuted: bool
 ) -> None:
     """Two limits of one size were named: the group's 916 IOPS, and 909 of a volume without a limit (recorded)."""
     served = {
-        ("diskstats", "reads_per_s", "sda"): given,
+        ("diskstats", "reads_per_s", "sda"): carried,
         ("diskstats", "writes_per_s", "sda"): 0.0,
         ("cgroup_io", "read_ops_per_s", "server"): sent,
         ("cgroup_io", "read_iops_max", "server"): may,
     }
-    named = dataclasses.replace(finding("storage.iops_limit", ("iops", given)), decided_by=decided_by)
+    named = dataclasses.replace(finding("storage.iops_limit", ("iops", carried)), decided_by=decided_by)
     result = against(case(constant=served), named, "limit")
     assert [item.law for item in result] == (["consistency"] if refuted else [])
     assert all("the group lets through" in item.text for item in result)

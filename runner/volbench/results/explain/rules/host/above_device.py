@@ -17,7 +17,7 @@ from volbench.core.records.report import EvidenceRow
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
-from volbench.results.explain.cause import VOLUME_CHANGES_NOTHING, Cause
+from volbench.results.explain.cause import VOLUME_CHANGES_LITTLE, Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.device import DIRECTIONS, Direction, Resource
 from volbench.results.explain.evidence.layers import (
@@ -179,7 +179,7 @@ def _limit_of_group(
             *context(case),
         ),
         advice=_RAISE.format(**names),
-        volume_advice=VOLUME_CHANGES_NOTHING,
+        volume_advice=VOLUME_CHANGES_LITTLE,
         decided_by="counted",
     )
 
@@ -290,7 +290,7 @@ def _unnamed(case: Case, lost: LostTime) -> Cause | None:
         checks=tuple(checks),
         evidence=(*rows, *context(case)),
         advice=_LOOK_ABOVE if device is None else _ELSEWHERE.format(device=device),
-        volume_advice=VOLUME_CHANGES_NOTHING if device is None else "",
+        volume_advice=VOLUME_CHANGES_LITTLE if device is None else "",
         one_of_two=device is not None,
         decided_by="metered" if limits else "level",
     )

@@ -8,7 +8,7 @@ from volbench.core.records.named_metrics import CPU
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
-from volbench.results.explain.cause import VOLUME_CHANGES_NOTHING, Cause
+from volbench.results.explain.cause import VOLUME_CHANGES_LITTLE, Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.processors import (
     CELL,
@@ -109,7 +109,7 @@ def _finding(case: Case, side: str, use: TaskUse, share: float | None, *, one_of
         evidence=(*_rows(case, CELL if one_of_two else side, use),),
         one_of_two=one_of_two,
         advice=MORE_FOR_CLIENT if side == CLIENT else _RAISE,
-        volume_advice="" if side == CLIENT else VOLUME_CHANGES_NOTHING,
+        volume_advice="" if side == CLIENT else VOLUME_CHANGES_LITTLE,
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
-from volbench.results.explain.cause import VOLUME_CHANGES_NOTHING, Cause
+from volbench.results.explain.cause import VOLUME_CHANGES_LITTLE, Cause
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.limits import METERED_SAMPLES
 from volbench.results.explain.evidence.plateau_checks import absorption, dispersion
@@ -70,7 +70,7 @@ def metered_streams(case: Case) -> Iterator[Cause]:
             *context(case),
         ),
         advice=_ADVICE,
-        volume_advice=VOLUME_CHANGES_NOTHING,
+        volume_advice=VOLUME_CHANGES_LITTLE,
         decided_by="metered",
     )
 
