@@ -59,7 +59,10 @@ def level(values: Sequence[float], *, confidence: float = 0.95) -> Level:
 
 
 def curve(cells: Mapping[int, Sequence[tuple[float, float]]], *, confidence: float = 0.95) -> list[CurvePoint]:
-    """Points by depth from (throughput, latency in ms) of each cell; depths without a cell are left out."""
+    """Points by depth from (throughput, latency in ms) of each cell.
+
+    Left out are depths without a cell, and those at which a cell finished nothing: no geometric mean has that.
+    """
     return [
         CurvePoint(
             depth=depth,
@@ -68,7 +71,7 @@ def curve(cells: Mapping[int, Sequence[tuple[float, float]]], *, confidence: flo
             cells=len(pairs),
         )
         for depth, pairs in sorted(cells.items())
-        if pairs
+        if pairs and all(min(pair) > 0 for pair in pairs)
     ]
 
 

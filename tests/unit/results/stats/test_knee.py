@@ -45,5 +45,11 @@ def test_intervals_are_student_s_of_logs() -> None:
     assert level([5.0]).ci is None
 
 
+def test_depths_at_which_a_cell_finished_nothing_are_left_out() -> None:
+    """A volume that hung for a whole point ended the report: nothing has no logarithm."""
+    points = curve({1: [(900.0, 1.1)], 2: [(0.0, 0.0), (1800.0, 1.1)], 4: [(3000.0, 1.3)]})
+    assert [point.depth for point in points] == [1, 4]
+
+
 def test_depths_without_a_valid_cell_are_left_out() -> None:
     assert [point.depth for point in curve({1: [(10.0, 1.0)], 2: [], 4: [(20.0, 2.0)]})] == [1, 4]

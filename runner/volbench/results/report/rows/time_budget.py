@@ -152,7 +152,7 @@ def _with_outside(view: StepView, latency_ms: float | None) -> _CellBudget | Non
         return None
     if latency_ms is None:
         return budget.pieces
-    if budget.statement_ms > OVERLAP_MAX * latency_ms:
+    if latency_ms <= 0 or budget.statement_ms > OVERLAP_MAX * latency_ms:
         return None
     outside = latency_ms - budget.statement_ms
     if outside > 0:

@@ -87,7 +87,7 @@ def _charts(cases: Sequence[tuple[str, str, Case]], moments: Sequence[MomentRow]
         tops[key] = max(tops.get(key, 0.0), highest(columns))
     for (volume, cell_id, case), columns in zip(cases, pieces, strict=True):
         top = tops[case.name, case.threads]
-        if top <= 0:
+        if top <= 0 or not (columns and case.grid.t_s.size):  # no sample of this cell lies in the step
             continue
         begin_s, end_s = float(case.grid.t_s[0]) - case.grid.width_s, float(case.grid.t_s[-1])
         yield SessionChart(
