@@ -12,7 +12,7 @@ from synthetic_run import OLTP, Synthetic, SyntheticVolume, build_run
 from synthetic_sweep import sweep_of
 
 from volbench.core.base.text import change_words
-from volbench.core.records.report import ComparisonRow, EvidenceRow, FindingRow, Report
+from volbench.core.records.report import CellRow, ComparisonRow, EvidenceRow, FindingRow, Report
 from volbench.core.records.steps.dump import DumpStep
 from volbench.core.suite.load import load_suite
 from volbench.errors import UsageError
@@ -20,6 +20,7 @@ from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import summarise
 from volbench.results.report.build import build_report
 from volbench.results.report.rows.verdict.headline import headline_of, subject_of
+from volbench.results.report.rows.verdict.reason import invalid_text
 from volbench.results.store.files import write_record
 from volbench.results.store.run_directory import RUN_FILE, RunDirectory
 
@@ -197,9 +198,62 @@ def test_what_both_volumes_have_does_not_set_them_apart(slower: Report) -> None:
 
 def test_a_cause_on_top_of_an_invalid_step_says_so(slower: Report) -> None:
     """It was withheld and asserted in two lines."""
-    assert headline_with(slower, finding(valid=False)).endswith(
-        ", the step or a part of it is invalid in every cell of b"
+    assert headline_with(slower, finding(valid=False)).endswith("; the step is invalid in every cell of b")
+
+
+def test_a_step_that_is_invalid_on_every_volume_is_not_said_to_be_so_on_one(tmp_path: Path) -> None:
+    """`invalid in every cell of gp3` stood above disk's cells, which were all invalid, too."""
+    disturbed = {(name, number): 0.02 for name in "ab" for number in (1, 2, 3)}
+    report = report_of(tmp_path, 1.0, 0.2, repeats=3, disturbed=disturbed)
+    assert headline_with(report, finding(valid=False)).endswith("; the step is invalid in every cell")
+
+
+def test_of_three_volumes_those_are_named_that_have_no_valid_cell() -> None:
+    cells = [
+        CellRow(
+            cell_id=f"{number}-{name}",
+            volume=name,
+            block=0,
+            repeat=number,
+            step=step,
+            kind="small_files",
+            parameters={},
+            metrics={},
+            valid=name == "a" or (name == "b" and step == "tree"),
+        )
+        for name in "abc"
+        for number in (1, 2)
+        for step in ("tree", "tree/stat")
+    ]
+    assert invalid_text("tree", "c", cells) == "the step or a part of it is invalid in every cell of b and c"
+
+
+def test_a_larger_cause_is_named_after_that_of_the_volume(slower: Report) -> None:
+    """A cause of 26 % stood alone in a headline, and other work on the CPUs explained 42 %."""
+    other_work = finding(cause="interference.cpu", share=0.42)
+    text = headline_with(slower, finding(share=0.26), other_work, finding(volume="a", cause="interference.cpu"))
+    assert text.endswith(
+        "; likely cause on b: the volume is at its limit of operations per second; it explains 26 % of the latency;"
+        " the largest cause, which a has too, is another, 42 %: other programs use the CPUs that the server needs"
     )
+    assert "the largest cause is another" in headline_with(slower, finding(share=0.26), other_work)
+    for unlikely in (
+        finding(cause="interference.cpu", share=0.26),
+        other_work.model_copy(update={"confidence": 0.5}),
+    ):
+        assert "larg" not in headline_with(slower, finding(share=0.26), unlikely)
+
+
+def test_of_one_volume_a_larger_cause_is_named_too(tmp_path: Path) -> None:
+    report = report_of(tmp_path, 1.0, repeats=1)
+    rows = (finding(volume="a", share=0.26), finding(volume="a", cause="interference.cpu", share=0.42))
+    text = headline_of((), report.cells, ("a",), rows).text
+    assert "; it explains 26 % of the latency; the largest cause is another, 42 %: other programs use" in text
+
+
+def test_a_run_without_a_result_does_not_count_its_results() -> None:
+    """`0 step results and none valid` is no sentence."""
+    assert headline_of((), (), ("a",), ()).text == "No figure of a: no step has a result"
 
 
 def test_of_one_volume_cause_and_figure_are_of_one_step(tmp_path: Path) -> None:

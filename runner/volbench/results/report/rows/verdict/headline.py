@@ -22,7 +22,7 @@ from volbench.results.compare.figures import figure_of
 from volbench.results.compare.losses import with_losses
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.lead import INVALID_ONLY, NONE, cause_title, likelihood
-from volbench.results.report.rows.verdict.reason import cause_clause, is_step
+from volbench.results.report.rows.verdict.reason import cause_clause, is_step, larger_cause, larger_text
 from volbench.results.report.wording import joined, label, level_cells, load_text
 
 LISTED_MAX = 3
@@ -108,7 +108,7 @@ def _of_figures(
     if pairs:
         return _of_two(pairs[0], cells, findings, about)
     if effects:
-        return _of_sweep(effects, about, findings)
+        return _of_sweep(effects, about, cells, findings)
     if len(volumes) > 1:
         return Headline(text="No verdict: no cell gave a metric that can be compared")
     return _of_one(cells, volumes, findings)
@@ -123,10 +123,14 @@ def _of_two(
     subject = subject_of(rows, about)
     if subject is None:
         return _without_verdict(candidate, (baseline, candidate), rows, cells)
-    return Headline(text=_pair_text(pair, _of_subject(rows, subject)[0], findings), figure=_as_record(subject))
+    return Headline(
+        text=_pair_text(pair, _of_subject(rows, subject)[0], cells, findings), figure=_as_record(subject)
+    )
 
 
-def _pair_text(pair: PairSummary, row: ComparisonRow, findings: Sequence[FindingRow]) -> str:
+def _pair_text(
+    pair: PairSummary, row: ComparisonRow, cells: Sequence[CellRow], findings: Sequence[FindingRow]
+) -> str:
     baseline, candidate = pair.baseline, pair.candidate
     if pair.verdict == "mixed":
         better, worse = (_of_side(comparison_rows(side), row) for side in (pair.better, pair.worse))
@@ -134,7 +138,7 @@ def _pair_text(pair: PairSummary, row: ComparisonRow, findings: Sequence[Finding
         return f"{candidate} is better than {baseline} by {figures[0]}, and worse by {figures[1]}"
     if pair.verdict == "equivalent":
         return f"{candidate} is equivalent to {baseline}: {_figure(row)}, no metric beyond {percent(row.margin)}"
-    cause = _cause_text(row, findings)
+    cause = _cause_text(row, cells, findings)
     if pair.winner is not None:
         verdict_text = "better" if pair.winner == candidate else "worse"
         return f"{candidate} is {verdict_text} than {baseline}: {_figure(row)}{cause}"
@@ -179,7 +183,7 @@ def _of_many(
     worst_text = f" (worst: {worst.candidate} {_change_text(worst)})" if is_unnamed else ""
     text = (
         f"{_best_text(best, of_subject, baseline, len(volumes), certain)} by {_name(best)}, {figures} than"
-        f" {baseline}{worst_text}{_cause_text(reason, findings)}"
+        f" {baseline}{worst_text}{_cause_text(reason, cells, findings)}"
     )
     if all(pair.verdict == "inconclusive" for pair in pairs):
         text = f"{_upper(cells_of(of_subject))}, not decided: {text}; {_REPEAT}"
@@ -258,29 +262,31 @@ def leading_effect(effects: Sequence[EffectRow], about: Sequence[str] = ()) -> E
     return max(decided or measured, key=_size, default=None)
 
 
-def _of_sweep(effects: Sequence[EffectRow], about: Sequence[str], findings: Sequence[FindingRow]) -> Headline:
+def _of_sweep(
+    effects: Sequence[EffectRow], about: Sequence[str], cells: Sequence[CellRow], findings: Sequence[FindingRow]
+) -> Headline:
     """Return which factor changes the leading metric most, whether that is decided, and what the base waits for."""
     largest = leading_effect(effects, about)
     if largest is None:
         first = next((effect for effect in effects if effect.primary), effects[0])
         return Headline(text=f"No factor has an effect that can be stated on {label(first.metric)}")
     subject = (largest.step, load_text(largest.parameters), largest.metric)
-    return Headline(text=_effect_text(largest, findings), figure=_as_record(subject))
+    return Headline(text=_effect_text(largest, cells, findings), figure=_as_record(subject))
 
 
-def _effect_text(largest: EffectRow, findings: Sequence[FindingRow]) -> str:
+def _effect_text(largest: EffectRow, cells: Sequence[CellRow], findings: Sequence[FindingRow]) -> str:
     factors = " and ".join(
         f"{name.rpartition('.')[2]} from {base} to {level}"
         for name, base, level in zip(largest.factors, largest.bases, largest.levels, strict=True)
     )
     figure = f"{label(largest.metric)} {_change_text(largest)}, step {largest.step} on {largest.volume}"
     is_base_slower = largest.ratio is not None and (largest.ratio > 1) == (largest.better == "higher")
-    cause = cause_clause(largest.step, largest.volume, "", findings) if is_base_slower else ""
+    cause = cause_clause(largest.step, largest.volume, "", findings, cells) if is_base_slower else ""
     if largest.verdict in ("better", "worse"):
         return f"{factors} matters most: {figure}, {largest.verdict}{cause}"
     if largest.ci is None:
-        cells = _upper(level_cells(largest))
-        return f"{cells}, not decided: {factors} seems to matter most, {figure}{cause}; {_REPEAT}"
+        number = _upper(level_cells(largest))
+        return f"{number}, not decided: {factors} seems to matter most, {figure}{cause}; {_REPEAT}"
     return f"No factor is shown to matter; the largest difference is {factors}: {figure}, not decided"
 
 
@@ -296,6 +302,8 @@ def _of_one(cells: Sequence[CellRow], volumes: Sequence[str], findings: Sequence
         (found_figure for step in steps for found_figure in _figures_of(valid or cells, step)), ("", None)
     )
     figure = _as_record(subject) if subject else None
+    if not cells:
+        return Headline(text=f"No figure of {volume}: no step has a result")
     if not valid:
         reasons = dict.fromkeys(reason for cell in cells for reason in cell.invalid_reasons)
         reason_text = f": {next(iter(reasons))}" if reasons else ""
@@ -308,7 +316,8 @@ def _of_one(cells: Sequence[CellRow], volumes: Sequence[str], findings: Sequence
         title = _lower(cause_title(NONE)) if findings else "no cause named"
         return Headline(text=f"{volume}: {text}; {title}" if text else f"{volume}: {title}", figure=figure)
     where = f"{volume}, step {named.step}: {_lower(cause_title(named.cause))}, {_sureness(named)}"
-    return Headline(text=f"{where}; {text}" if text else where, figure=figure)
+    clauses = (where, larger_text(named, larger_cause(named, findings)), text)
+    return Headline(text="; ".join(filter(None, clauses)), figure=figure)
 
 
 def _figures_of(cells: Iterable[CellRow], step: str) -> Iterator[tuple[str, Subject]]:
@@ -326,9 +335,9 @@ def _figures_of(cells: Iterable[CellRow], step: str) -> Iterator[tuple[str, Subj
             yield f"{label(name)} {' to '.join(ends)} in step {step}", subject
 
 
-def _cause_text(row: ComparisonRow, findings: Sequence[FindingRow]) -> str:
+def _cause_text(row: ComparisonRow, cells: Sequence[CellRow], findings: Sequence[FindingRow]) -> str:
     loser, winner = (row.candidate, row.baseline) if _goodness(row) < 0 else (row.baseline, row.candidate)
-    return cause_clause(row.step, loser, winner, findings)
+    return cause_clause(row.step, loser, winner, findings, cells)
 
 
 def _sureness(finding: FindingRow) -> str:
