@@ -14,7 +14,7 @@ from kernel_throttle import RUNS
 from sentence_runs import build
 
 from volbench.errors import RunUnreadable
-from volbench.results.report.build import report_of
+from volbench.results.report.build import build_report, report_of
 from volbench.results.report.formats.html import html
 from volbench.results.report.formats.terminal import summary_lines
 from volbench.results.report.page_data import page_data
@@ -146,6 +146,19 @@ def test_an_interrupted_run_has_a_report_after_any_cell(tmp_path: Path, run_of: 
     for number, cell in reversed(list(enumerate(cells_of(run)))):
         shutil.rmtree(cell)
         assert f"{number} of " in pages(run)
+
+
+def test_an_interrupted_run_is_resumed_and_not_repeated(tmp_path: Path) -> None:
+    """`3 cells of each volume can` stood below a run of which 4 of 15 cells were done."""
+    run = build("three", tmp_path).path
+    assert "resume" not in pages(run)
+    for cell in cells_of(run)[4:]:
+        shutil.rmtree(cell)
+    report = build_report(RunDirectory.open(run))
+    assert "resume the run to decide" in report.summary.headline
+    assert "repeat" not in report.summary.headline
+    assert report.reproduce[-1].startswith("volbench resume ")
+    assert report.reproduce[-1].endswith(run.name)
 
 
 def test_a_result_that_was_cut_is_named(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from volbench.core.records.report import ComparisonRow
-from volbench.results.report.rows.reproduce import reproduce_lines
+from volbench.results.report.rows.reproduce import Rest, reproduce_lines
 
 
 def open_row(cells_needed: int) -> ComparisonRow:
@@ -51,3 +51,19 @@ def test_the_command_of_an_open_run_asks_for_the_cells_that_decide(command: str,
 @pytest.mark.parametrize("command", ["volbench compare a b", "volbench attach", ""])
 def test_other_commands_are_printed_as_they_ran(command: str) -> None:
     assert reproduce_lines(shlex.split(command), "seed 1", [open_row(9)]) == (command, "# seed 1")
+
+
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [
+        ("volbench run quick.yaml", "results/r-1"),
+        ("volbench run quick.yaml --out /data/runs --yes --set repeats=5", "/data/runs/r-1"),
+        ("volbench run quick.yaml --out=/data/my\\ runs/", "'/data/my runs/r-1'"),
+        ("", "results/r-1"),
+    ],
+)
+def test_a_run_that_is_not_complete_is_resumed(command: str, run: str) -> None:
+    """An interrupted run of 5 cells each was said to have decided nothing, and to be made again with 3."""
+    rest = Rest(run_id="r-1", done=4, planned=15)
+    lines = reproduce_lines(shlex.split(command), "seed 1", [open_row(3)], rest)
+    assert lines[2:] == ("# 4 of 15 cells are done; this measures the rest:", f"volbench resume {run}")

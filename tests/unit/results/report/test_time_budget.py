@@ -69,11 +69,25 @@ def test_the_interval_of_a_shift_is_in_milliseconds() -> None:
 def test_the_sentence_names_the_slower_volume_whichever_is_the_baseline() -> None:
     (text,) = difference_sentences(time_difference_rows([DISK, GP3], "disk"))
     assert text == (
-        "A transaction takes 13.7 ms on gp3 and 3.70 ms on disk (load, 8 threads)."
+        "A transaction takes 13.7 ms on gp3 and 3.70 ms on disk (load, 8 threads; means of 5 cells each)."
         " Of the extra 10.0 ms: 8.00 ms (80 %) reads of data files, 2.00 ms (20 %) COMMIT waiting for the redo log."
     )
     (reverse,) = difference_sentences(time_difference_rows([GP3, DISK], "gp3"))
     assert reverse == text
+
+
+def test_the_sentence_says_which_cells_its_means_are_of() -> None:
+    """`A transaction takes 10.4 ms` stood next to a median latency of 9.94 ms, and nothing told them apart."""
+    fewer = replace(GP3, cells=GP3.cells[:3])
+    for volumes in ([DISK, fewer], [fewer, DISK]):
+        (text,) = difference_sentences(time_difference_rows(volumes, volumes[0].volume))
+        assert "on gp3 and 3.70 ms on disk (load, 8 threads; means of 3 and 5 cells)." in text
+    (text,) = difference_sentences(
+        time_difference_rows([replace(side, cells=side.cells[:1]) for side in (DISK, GP3)], "disk")
+    )
+    assert "(load, 8 threads; one cell each)." in text
+    earlier = [row.model_copy(update={"cells": None}) for row in time_difference_rows([DISK, GP3], "disk")]
+    assert "(load, 8 threads)." in difference_sentences(earlier)[0]
 
 
 def test_sentences_of_the_headlines_step_come_first() -> None:

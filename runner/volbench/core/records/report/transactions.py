@@ -48,12 +48,15 @@ class TimeDifferenceRow(Record):
     title: str
     baseline_ms: float
     candidate_ms: float
-    difference_ms: float = Field(description="candidate - baseline, of means over valid cells")
+    difference_ms: float = Field(description="candidate - baseline, of means over cells")
     ci: tuple[float, float] | None = Field(
         default=None, description="Exact rank interval of the shift in ms; null: the cells do not bound it."
     )
     share: float | None = Field(default=None, description="Of the whole difference; null where that is near 0.")
     valid: bool = Field(default=True, description="False: a volume has no valid cell; this is of disturbed ones.")
+    cells: tuple[int, int] | None = Field(
+        default=None, description="Cells of baseline and candidate that the means are of; null: not recorded."
+    )
 
 
 class QueryRow(Record):

@@ -25,7 +25,7 @@ def comes_and_goes(found: Sequence[bool]) -> Objection | None:
     stays = number >= STAYS_CELLS and all(found[cells - number :])
     if cells < 2 or number > SHOWN_BY_MOST * cells or stays or number == 0:
         return None
-    text = f"it comes and goes between {cells} equal cells: {number} of them show it"
+    text = f"it comes and goes between {cells} equal cells: only {number} {'shows' if number == 1 else 'show'} it"
     return Objection(law="consistency", text=text, claimed=float(cells), recorded=float(number))
 
 

@@ -1,18 +1,35 @@
-"""The commands that make a run again; of one that decided nothing, with the number of cells that can decide."""
+"""The commands that make a run again; of one that decided nothing, with the number of cells that can decide.
+
+Of a run that is not complete it is the command that measures the rest: what was planned may decide.
+"""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from volbench.core.records.report import ComparisonRow, EffectRow
 
-_SET, _REPEATS = "--set", "repeats="
+_SET, _REPEATS, _OUT = "--set", "repeats=", "--out"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rest:
+    """A run of which cells are missing.
+
+    Args:
+        done: cells with a result, of those that are `planned`.
+    """
+
+    run_id: str
+    done: int
+    planned: int
 
 
 def reproduce_lines(
-    command: Sequence[str], about: str, rows: Sequence[ComparisonRow | EffectRow]
+    command: Sequence[str], about: str, rows: Sequence[ComparisonRow | EffectRow], rest: Rest | None = None
 ) -> tuple[str, ...]:
     """Return the run's own command, what it rests on, and where it decided nothing a command that can.
 
@@ -20,8 +37,10 @@ def reproduce_lines(
         command: of the run.
         about: seed and version.
         rows: the comparisons, or of a sweep the effects.
+        rest: of a run that is not complete.
     """
-    return (shlex.join(command), f"# {about}", *_deciding(tuple(command), rows))
+    further = _deciding(tuple(command), rows) if rest is None else _resuming(tuple(command), rest)
+    return (shlex.join(command), f"# {about}", *further)
 
 
 def cells_that_decide(rows: Sequence[ComparisonRow | EffectRow]) -> int | None:
@@ -38,6 +57,14 @@ def _deciding(command: tuple[str, ...], rows: Sequence[ComparisonRow | EffectRow
         return
     yield f"# the same decided nothing; {needed} cells of each volume can:"
     yield shlex.join((*_without_repeats(command), _SET, f"{_REPEATS}{needed}"))
+
+
+def _resuming(command: tuple[str, ...], rest: Rest) -> Iterator[str]:
+    separate = (after for option, after in pairwise(command) if option == _OUT)
+    joined = (option.removeprefix(f"{_OUT}=") for option in command if option.startswith(f"{_OUT}="))
+    out = (*separate, *joined, "results")[0]
+    yield f"# {rest.done} of {rest.planned} cells are done; this measures the rest:"
+    yield shlex.join(("volbench", "resume", f"{out.rstrip('/')}/{rest.run_id}"))
 
 
 def _without_repeats(arguments: Sequence[str]) -> Iterator[str]:

@@ -180,6 +180,7 @@ def _difference_rows(base: VolumeBudget, candidate: VolumeBudget, level: Level) 
             if abs(difference_ms) >= DIFFERENCE_MIN * base.latency_ms
             else None,
             valid=base.valid and candidate.valid,
+            cells=(len(base.cells), len(candidate.cells)),
         )
         for piece in PIECES
         if piece in before or piece in after
@@ -210,12 +211,24 @@ def _sentence(rows: Sequence[TimeDifferenceRow]) -> str | None:
     slower, faster = (first.candidate, first.baseline) if after > before else (first.baseline, first.candidate)
     long, short = max(before, after), min(before, after)
     threads = f", {counted(first.threads, 'thread')}" if first.threads is not None else ""
-    step = f" ({first.step}{threads})"
+    sides = first.cells if first.cells is None or after <= before else first.cells[::-1]
+    step = f" ({first.step}{threads}{_means_of(sides)})"
     mark = "" if first.valid else " (Cells were disturbed: the pieces are approximate.)"
     mark += "" if any(row.ci for row in rows) else " (Too few cells for intervals.)"
     return (
         f"A transaction takes {quantity(long, 'ms')} on {slower} and {quantity(short, 'ms')} on {faster}{step}."
         f" {extra_pieces(rows)}{mark}"
+    )
+
+
+def _means_of(cells: tuple[int, int] | None) -> str:
+    """Return `; means of 7 and 6 cells`, in the order of the sentence; figures elsewhere are medians of cells."""
+    if cells is None or max(cells) == 1:
+        return "" if cells is None else "; one cell each"
+    return (
+        f"; means of {cells[0]} cells each"
+        if cells[0] == cells[1]
+        else f"; means of {cells[0]} and {cells[1]} cells"
     )
 
 

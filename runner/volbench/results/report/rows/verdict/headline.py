@@ -29,7 +29,7 @@ LISTED_MAX = 3
 """Candidates whose figures a headline lists; of more, the best, and the worst if it is worse than the baseline."""
 _FIO = "fio_"
 """Metrics of the volume alone; a page for a DBA is about the server where it was measured."""
-_REPEAT = "repeat to decide"
+_REPEAT, _RESUME = "repeat to decide", "resume the run to decide"
 
 Subject = tuple[str, str, str]
 """Step, its load in words, metric: what a headline's figure is of."""
@@ -78,6 +78,7 @@ def headline_of(
     effects: Sequence[EffectRow] = (),
     about: Sequence[str] = (),
     durability: Sequence[DurabilityRow] = (),
+    complete: bool = True,
 ) -> Headline:
     """Return size, cause, decision and what cuts cost in one clause, without a full stop.
 
@@ -89,9 +90,11 @@ def headline_of(
         effects: of a sweep.
         about: steps that the suite is about, the first that has a figure counts; empty: all.
         durability: what cuts cost each volume; a loss is never left out.
+        complete: whether no planned cell is missing; those that are may decide.
     """
     headline = _of_figures(pairs, cells, volumes, findings, effects=effects, about=about)
-    return replace(headline, text=with_losses(headline.text, durability))
+    text = headline.text if complete else headline.text.replace(_REPEAT, _RESUME)
+    return replace(headline, text=with_losses(text, durability))
 
 
 def _of_figures(
