@@ -332,7 +332,11 @@ def _decide(comparison: Comparison, shift: Shift, p_adjusted: float | None) -> C
 
 
 def _still_needed(comparison: Comparison, prepared: Prepared, *, weight: float) -> int | None:
-    """Runs a side for a verdict: more than there are, or None when decided or when more would not help."""
+    """Runs a side for a verdict: more than there are, or None when decided or when more would not help.
+
+    None, too, of an adjusted shift where as many cells as there are would decide if none were adjusted: what their
+    values say is not what holds them back.
+    """
     if comparison.verdict != "inconclusive" or comparison.better == "none":
         return None
     alpha, (baseline, candidate) = 1 - comparison.confidence, prepared.sides
@@ -345,7 +349,9 @@ def _still_needed(comparison: Comparison, prepared: Prepared, *, weight: float) 
         nodes=prepared.names,
         pairs=() if prepared.names is not None else block_pairs(baseline.blocks, candidate.blocks),
     )
-    return None if needed is None else max(needed, min(comparison.runs) + 1)
+    if needed is None or (prepared.adjustments and needed <= min(comparison.runs)):
+        return None
+    return max(needed, min(comparison.runs) + 1)
 
 
 def group_key(of: Row | Comparison) -> GroupKey:

@@ -24,6 +24,15 @@ SHARED_MIN = 0.1
 """Share of the CPUs that other work took in every cell, from which on no cell shows the idle machine."""
 
 
+ADJUSTED = ", adjusted for other work"
+"""After a figure that is not of the cells as they ran: medians next to it may point the other way."""
+
+
+def is_adjusted(row: ComparisonRow) -> bool:
+    """Return whether a change is that of cells with equal shares of other work."""
+    return any(adjustment.slopes != (None, None) for adjustment in row.adjustments)
+
+
 def label(metric: str) -> str:
     """Return the label of a metric; its name if another version of volbench made it."""
     return CATALOGUE[metric].label if metric in CATALOGUE else metric
@@ -94,7 +103,7 @@ def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
             " means. Where cells ran on several nodes, or disturbed ones count within bounds, it is the median of"
             " the ratios of all pairs of cells."
         )
-    if any(row.adjustments for row in rows):
+    if any(map(is_adjusted, rows)):
         notes.append("A change that is adjusted for other work is that of cells with equal shares of such work.")
     if any(row.ci is None and row.plain_ci is not None for row in rows):
         notes.append(

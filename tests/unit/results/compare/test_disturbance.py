@@ -355,6 +355,7 @@ def test_a_metric_that_is_open_hands_its_level_to_no_other_one() -> None:
     assert (first.p_adjusted, first.runs_needed) == (None, None)
     assert second.p_value is not None
     assert (second.p_value < 1e-4, second.p_adjusted) == (True, 1.0)
+    assert second.runs_needed is None  # `about 6 cells would decide`: five would, were it not for the first metric
     on_time = [replace(row, late=0.0) for row in rows]
     assert [row.verdict for row in compare(on_time, ["a", "b"], sequential=True)] == ["worse", "worse"]
 

@@ -21,6 +21,8 @@ from volbench.results.compare.comparison_summary import summarise
 from volbench.results.report.build import build_report
 from volbench.results.report.rows.verdict.headline import headline_of, subject_of
 from volbench.results.report.rows.verdict.reason import invalid_text
+from volbench.results.report.rows.verdict.summary import pair_sentence
+from volbench.results.stats.covariates import Adjustment
 from volbench.results.store.files import write_record
 from volbench.results.store.run_directory import RUN_FILE, RunDirectory
 
@@ -242,6 +244,19 @@ def test_a_larger_cause_is_named_after_that_of_the_volume(slower: Report) -> Non
         other_work.model_copy(update={"confidence": 0.5}),
     ):
         assert "larg" not in headline_with(slower, finding(share=0.26), unlikely)
+
+
+@pytest.mark.parametrize(("slopes", "is_said"), [((0.4, 0.7), True), ((None, 0.7), True), ((None, None), False)])
+def test_an_adjusted_figure_is_said_to_be_one(
+    slower: Report, slopes: tuple[float | None, float | None], *, is_said: bool
+) -> None:
+    """`10 % higher` stood above medians that were 9 % lower, and nothing said that they were not of one kind."""
+    adjustment = Adjustment(covariate="cpu_wanted", low=0.7, high=0.9, slopes=slopes, differ=False)
+    rows = tuple(row.model_copy(update={"adjustments": (adjustment,)}) for row in slower.comparisons)
+    adjusted = slower.model_copy(update={"comparisons": rows})
+    assert (" times lower, adjusted for other work;" in headline_with(adjusted, finding())) == is_said
+    pair = summarise(cast("Iterable[Comparison]", rows))[0]
+    assert pair_sentence(pair).endswith("valid cells, adjusted for other work.") == is_said
 
 
 def test_of_one_volume_a_larger_cause_is_named_too(tmp_path: Path) -> None:

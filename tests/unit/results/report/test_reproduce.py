@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from volbench.core.records.report import ComparisonRow
-from volbench.results.report.rows.reproduce import Rest, reproduce_lines
+from volbench.results.report.rows.reproduce import Rest, decided_names, reproduce_lines
 
 
 def open_row(cells_needed: int) -> ComparisonRow:
@@ -67,3 +67,13 @@ def test_a_run_that_is_not_complete_is_resumed(command: str, run: str) -> None:
     rest = Rest(run_id="r-1", done=4, planned=15)
     lines = reproduce_lines(shlex.split(command), "seed 1", [open_row(3)], rest)
     assert lines[2:] == ("# 4 of 15 cells are done; this measures the rest:", f"volbench resume {run}")
+
+
+def test_the_metrics_are_named_that_more_cells_decide() -> None:
+    """`69 cells of each volume can` was so of p95 only: of the throughput no number was known."""
+    rows = [open_row(69).model_copy(update={"metric": "latency_ms_p95"}), open_row(69)]
+    assert decided_names(rows) == ""
+    rows[1] = rows[1].model_copy(update={"runs_needed": None})
+    assert decided_names(rows) == " decide p95 latency"
+    (*_, remark, _) = reproduce_lines(["volbench", "run"], "seed 1", rows)
+    assert remark == "# the same decided nothing; 69 cells of each volume can decide p95 latency:"

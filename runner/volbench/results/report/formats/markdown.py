@@ -32,7 +32,7 @@ from volbench.results.report.rows.prediction import mark_text, subject, value_te
 from volbench.results.report.rows.saturation import curve_lines
 from volbench.results.report.rows.storage_classes import loss_text, notes, price_text, recovery, standing_text
 from volbench.results.report.rows.verdict.lead import cause_title
-from volbench.results.report.views.causes import groups_of, overlaps
+from volbench.results.report.views.causes import CauseGroup, groups_of, overlaps
 from volbench.results.report.views.contrast import markdown_lines
 from volbench.results.report.views.cost_tables import correlation_sentences, query_tables, transaction_tables
 from volbench.results.report.views.effects_tables import effect_tables
@@ -58,7 +58,7 @@ from volbench.results.report.wording import (
 )
 
 ROWS_MAX = 24
-CAVEATS_MAX = 7
+CAVEATS_MAX = 12
 LISTED_MAX = 5
 SENTENCES_MAX = 12
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~!])")
@@ -96,20 +96,36 @@ def _head(report: Report) -> Iterator[str]:
     else:
         yield f"**{_escaped(report.summary.sentence)}**"
     yield ""
-    for text in (*report.summary.sharing[:LISTED_MAX], *report.summary.box[:LISTED_MAX]):
+    for text in _first((*report.summary.sharing, *report.summary.box), 2 * LISTED_MAX, "sentence"):
         yield _escaped(text)
         yield ""
-    yield from (f"> ⚠️ {_escaped(caveat)}  " for caveat in report.summary.caveats[:CAVEATS_MAX])
+    yield from (f"> ⚠️ {_escaped(text)}  " for text in _first(report.summary.caveats, CAVEATS_MAX, "caveat"))
     yield ""
-    for group in groups_of(report)[:LISTED_MAX]:
-        title = f"**{_escaped(cause_title(group.strongest.cause))}** on {_escaped(group.location)}"
-        yield f"- {title} ({_code(group.strongest.cause)}). {_escaped(' '.join(group.sentences))}"
-    yield from (f"- {_escaped(text)}" for text in overlaps(report.findings)[:LISTED_MAX])
-    for row in report.refuted[:LISTED_MAX]:
-        where = f"on {_escaped(row.volume)} {_escaped(row.step)}"
-        yield f"- {_code(row.cause)} {where} would have been named, but {_escaped(row.text)}"
-    yield from (f"- {_escaped(text)}" for text in correlation_sentences(report)[:LISTED_MAX])
+    refuted = [
+        f"{_code(row.cause)} on {_escaped(row.volume)} {_escaped(row.step)} would have been named, but"
+        f" {_escaped(row.text)}"
+        for row in report.refuted
+    ]
+    for texts, noun in (
+        (list(map(_cause, groups_of(report))), "cause"),
+        (list(map(_escaped, overlaps(report.findings))), "overlap"),
+        (refuted, "refuted cause"),
+        (list(map(_escaped, correlation_sentences(report))), "correlation"),
+    ):
+        yield from (f"- {text}" for text in _first(texts, LISTED_MAX, noun))
     yield from _forecasts(report)
+
+
+def _cause(group: CauseGroup) -> str:
+    title = f"**{_escaped(cause_title(group.strongest.cause))}** on {_escaped(group.location)}"
+    return f"{title} ({_code(group.strongest.cause)}). {_escaped(' '.join(group.sentences))}"
+
+
+def _first(texts: Sequence[str], count: int, noun: str) -> Iterator[str]:
+    """Yield the first texts, and how many further ones there are: what is left out is not hidden."""
+    yield from texts[:count]
+    if len(texts) > count:
+        yield f"{counted(len(texts) - count, f'further {noun}')}: see report.json."
 
 
 def _ranking(report: Report) -> Iterator[str]:
@@ -219,9 +235,10 @@ def _time(report: Report) -> Iterator[str]:
     """Where a transaction's time goes, a table for each step; the last column of a volume is the difference."""
     summary = report.summary
     sentences = [text for text in (*summary.response, *summary.time_difference) if text not in summary.box]
-    yield from (f"\n{_escaped(text)}" for text in sentences[:SENTENCES_MAX])
-    for chart in budget_charts(report.time_budgets, report.time_differences)[:LISTED_MAX]:
-        threads = f", {chart.threads} threads" if chart.threads else ""
+    yield from (f"\n{_escaped(text)}" for text in _first(sentences, SENTENCES_MAX, "sentence"))
+    charts = budget_charts(report.time_budgets, report.time_differences)
+    for chart in charts[:LISTED_MAX]:
+        threads = f", {counted(chart.threads, 'thread')}" if chart.threads else ""
         heads = [_escaped(bar.volume) for bar in chart.bars]
         columns = [heads[0], *(text for head in heads[1:] for text in (head, "difference"))]
         yield ""
@@ -232,6 +249,9 @@ def _time(report: Report) -> Iterator[str]:
             for cell, shift in zip(cells[1:], chart.differences[piece], strict=True):
                 texts += [_piece(cell), _shift(shift)]
             yield f"| {title} | {' | '.join(texts)} |"
+        yield ""
+    if len(charts) > LISTED_MAX:
+        yield f"{counted(len(charts) - LISTED_MAX, 'further step')} with times of a transaction: see report.json."
         yield ""
 
 
@@ -353,17 +373,21 @@ def _costs(report: Report) -> Iterator[str]:
     yield ""
     volumes = [_escaped(volume.name) for volume in report.volumes]
     yield from response_lines(report, _escaped)
-    for table in transaction_tables(report)[:LISTED_MAX]:
+    tables = transaction_tables(report), query_tables(report)
+    for table in tables[0][:LISTED_MAX]:
         yield f"| {_escaped(table.step)}, per transaction | {' | '.join(volumes)} |"
         yield f"|---|{'--:|' * len(volumes)}"
         for title, cells in table.rows:
             yield f"| {title} | {' | '.join(map(_cost_text, cells))} |"
         yield ""
-    for queries in query_tables(report)[:LISTED_MAX]:
+    for queries in tables[1][:LISTED_MAX]:
         yield f"| {_escaped(queries.step)}, share of time and mean | {' | '.join(volumes)} |"
         yield f"|---|{'--:|' * len(volumes)}"
         for query, query_rows in queries.rows[:LISTED_MAX]:
             yield f"| {escape_bars(_code(query))} | {' | '.join(map(_query_text, query_rows))} |"
+        yield ""
+    if hidden := sum(max(0, len(of_kind) - LISTED_MAX) for of_kind in tables):
+        yield f"{counted(hidden, 'further table')}: see report.json."
         yield ""
     yield "</details>"
     yield ""
@@ -388,7 +412,8 @@ def _validity(report: Report) -> Iterator[str]:
         f"{duration(report.timing.wall_s)}{'' if share is None else f' ({percent(share)})'}."
     )
     for cell in invalid[:LISTED_MAX]:
-        yield f"- invalid: {_code(cell.cell_id)} {_escaped(cell.step)}: {_escaped(why_invalid(cell))}"
+        kind = "disturbed" if cell.used_within_bounds else "invalid"
+        yield f"- {kind}: {_code(cell.cell_id)} {_escaped(cell.step)}: {_escaped(why_invalid(cell))}"
     for failure in report.failures[:LISTED_MAX]:
         yield f"- {failure_text(failure, _code(str(failure['cell_id'])))}: {_escaped(str(failure['message']))}"
     hidden = max(0, len(invalid) - LISTED_MAX) + max(0, len(report.failures) - LISTED_MAX)

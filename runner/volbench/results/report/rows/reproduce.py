@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from volbench.core.records.report import ComparisonRow, EffectRow
+from volbench.results.report.wording import joined, label
 
 _SET, _REPEATS, _OUT = "--set", "repeats=", "--out"
 
@@ -51,11 +52,19 @@ def cells_that_decide(rows: Sequence[ComparisonRow | EffectRow]) -> int | None:
     return max((row.runs_needed for row in primary if row.runs_needed is not None), default=None)
 
 
+def decided_names(rows: Sequence[ComparisonRow | EffectRow]) -> str:
+    """Return ` decide p95 latency` where more cells decide some of the open primary metrics only, else nothing."""
+    is_known = {row.metric: False for row in rows if row.primary and row.verdict == "inconclusive"}
+    is_known |= {row.metric: True for row in rows if row.primary and row.runs_needed is not None}
+    names = [label(metric) for metric, known in is_known.items() if known]
+    return "" if all(is_known.values()) else f" decide {joined(names)}"
+
+
 def _deciding(command: tuple[str, ...], rows: Sequence[ComparisonRow | EffectRow]) -> Iterator[str]:
     needed = cells_that_decide(rows)
     if needed is None or command[1:2] != ("run",):
         return
-    yield f"# the same decided nothing; {needed} cells of each volume can:"
+    yield f"# the same decided nothing; {needed} cells of each volume can{decided_names(rows)}:"
     yield shlex.join((*_without_repeats(command), _SET, f"{_REPEATS}{needed}"))
 
 

@@ -22,9 +22,9 @@ MULTIPLES_MAX = 6
 GROUPS_MAX = 8
 POINTS_MAX = 240
 _PERCENT = 100.0
-_STEADY = (
-    "No metric moves with p95 beyond chance: a load that runs steadily has nothing to correlate, and where its time"
-    " goes is the answer"
+_NONE_HOLDS = (
+    "No metric is shown to move with p95: a steady load and short cells show none. Where the time of a transaction"
+    " goes needs no correlation"
 )
 RHO = "\N{GREEK SMALL LETTER RHO}"
 
@@ -119,9 +119,9 @@ def _falls_with_the_load(row: AssociationRow) -> bool:
 
 
 def correlation_sentences(report: Report) -> tuple[str, ...]:
-    """Return what moves with p95; of a load that has a time budget and runs steadily, that nothing does."""
+    """Return what moves with p95; where there is a time budget, also that nothing does."""
     if not report.associations and report.time_budgets:
-        return (_STEADY,)
+        return (_NONE_HOLDS,)
     return association_sentences(report.associations)
 
 

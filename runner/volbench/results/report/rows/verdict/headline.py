@@ -23,7 +23,7 @@ from volbench.results.compare.losses import with_losses
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.lead import INVALID_ONLY, NONE, cause_title, likelihood
 from volbench.results.report.rows.verdict.reason import cause_clause, is_step, larger_cause, larger_text
-from volbench.results.report.wording import joined, label, level_cells, load_text
+from volbench.results.report.wording import ADJUSTED, is_adjusted, joined, label, level_cells, load_text
 
 LISTED_MAX = 3
 """Candidates whose figures a headline lists; of more, the best, and the worst if it is worse than the baseline."""
@@ -186,7 +186,8 @@ def _of_many(
     worst_text = f" (worst: {worst.candidate} {_change_text(worst)})" if is_unnamed else ""
     text = (
         f"{_best_text(best, of_subject, baseline, len(volumes), certain)} by {_name(best)}, {figures} than"
-        f" {baseline}{worst_text}{_cause_text(reason, cells, findings)}"
+        f" {baseline}{worst_text}{ADJUSTED if any(map(is_adjusted, of_subject)) else ''}"
+        f"{_cause_text(reason, cells, findings)}"
     )
     if all(pair.verdict == "inconclusive" for pair in pairs):
         text = f"{_upper(cells_of(of_subject))}, not decided: {text}; {_REPEAT}"
@@ -454,7 +455,7 @@ def _goodness(row: ComparisonRow) -> float:
 
 
 def _figure(row: ComparisonRow) -> str:
-    return f"{_name(row)} {_change_text(row)}"
+    return f"{_name(row)} {_change_text(row)}{ADJUSTED if is_adjusted(row) else ''}"
 
 
 def _name(row: ComparisonRow) -> str:

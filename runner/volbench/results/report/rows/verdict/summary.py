@@ -16,10 +16,11 @@ from volbench.core.records.report import (
     Summary,
 )
 from volbench.results.compare.comparison_summary import PairSummary, overall
+from volbench.results.report.rows.reproduce import decided_names
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.headline import cells_of
 from volbench.results.report.rows.verdict.lead import lead
-from volbench.results.report.wording import comparison_text, joined, label, load_text
+from volbench.results.report.wording import ADJUSTED, comparison_text, is_adjusted, joined, label, load_text
 
 SHOWN_MAX = 4
 """More comparisons than this in one sentence are not read; the rest are counted."""
@@ -185,7 +186,7 @@ def _what_would_decide(pair: PairSummary, rows: Sequence[ComparisonRow]) -> str:
     if pair.runs_needed is not None:
         if all(min(row.runs) < 2 for row in rows):
             return f"at least {pair.runs_needed} cells a volume are needed"
-        return f"about {pair.runs_needed} cells a volume would decide"
+        return f"about {pair.runs_needed} cells a volume would decide{decided_names(rows).removeprefix(' decide')}"
     reasons = list(dict.fromkeys(row.reason for row in rows if row.reason))
     return reasons[0] if len(reasons) == 1 else ""
 
@@ -194,6 +195,7 @@ def _compared_cells(rows: Sequence[ComparisonRow]) -> str:
     """Return how many cells were compared, and how many of them are disturbed and used within their bounds."""
     disturbed = max((sum(row.within_bounds) for row in rows), default=0)
     cells = f"cells, {disturbed} of them disturbed" if disturbed else "valid cells"
+    cells += ADJUSTED if any(map(is_adjusted, rows)) else ""
     counts = sorted({row.runs for row in rows})
     if len(counts) == 1:
         return f"{counts[0][0]} against {counts[0][1]} {cells}"
