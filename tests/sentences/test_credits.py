@@ -82,7 +82,9 @@ def _of_the_load(text: str, volume: Gp2, iops: float, start: float) -> list[str]
     endless = re.search(
         r"(?P<start>\d+) % full at first, does not run out .* lowest balance is (?P<low>\d+) %", text
     )
-    capped = re.search(r"The load exceeds the volume's limits: ([\d.]+) % of it is served\.", text)
+    capped = re.search(
+        r"The load exceeds the volume's limits(, also while credits last)?: ([\d.]+) % of it is served\.", text
+    )
     empty_s = volume.empty_after_s(iops, start)
     assert (outcome is None) == (empty_s is None)
     assert (served is None) == (empty_s is None)
@@ -97,7 +99,8 @@ def _of_the_load(text: str, volume: Gp2, iops: float, start: float) -> list[str]
     if endless is not None:
         assert value_of(endless["low"]) == 100 * start
     if capped is not None:
-        assert value_of(capped[1]) == pytest.approx(100 * volume.cap / iops, abs=0.51)
+        assert value_of(capped[2]) == pytest.approx(100 * volume.cap / iops, abs=0.51)
+        assert bool(capped[1]) == bool(empty_s), "two shares of one load need a time each"
     return [match[0] for match in (outcome, served, endless, capped) if match is not None]
 
 

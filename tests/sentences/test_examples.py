@@ -95,7 +95,7 @@ def test_each_sentence_of_times_names_its_step(name: str) -> None:
     times = [text for kind, text in sentences_of(REPORTS[name]) if kind == "time"]
     steps = "|".join(re.escape(step) for step in {cell.step for cell in REPORTS[name].cells})
     assert all(
-        re.search(rf"\((?:{steps})[,)]|^Step (?:{steps}): ", text) for text in times if text.startswith("A ")
+        re.search(rf"\((?:{steps})[,;)]|^Step (?:{steps}): ", text) for text in times if text.startswith("A ")
     ), times
 
 

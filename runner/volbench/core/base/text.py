@@ -13,6 +13,8 @@ ABSENT = "\N{EN DASH}"
 FACTOR_FROM = 2
 """From this factor on, upwards or downwards, a factor is written: a percentage downwards ends at 100."""
 NO_INTERVAL = "no interval"
+_DECIMAL_FROM = 1e-7
+"""From here on a number is written without an exponent: 0.00000151 ms, 1.51 ns, stands in a column of others."""
 _CONTROL_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode categories of characters that control a terminal or are invisible: controls (also C1), formats (also
 those that change the direction of writing), halves of surrogates, line and paragraph separators."""
@@ -47,10 +49,10 @@ def number(value: float | None) -> str:
         return ABSENT
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    if not 1e-4 <= abs(value) < 1e9:
-        return f"{value:.3g}"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{min(digits, 6)}f}".replace("-", MINUS)
+    if not _DECIMAL_FROM <= abs(value) < 1e9:
+        return f"{value:.3g}".replace("-", MINUS, value < 0)
+    exponent = int(f"{value:.2e}".partition("e")[2])  # once it is rounded: 99.97 is 100
+    return f"{value:,.{max(0, 2 - exponent)}f}".replace("-", MINUS)
 
 
 def quantity(value: float | None, unit: str) -> str:

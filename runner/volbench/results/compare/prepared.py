@@ -94,12 +94,13 @@ def prepare(
     used = [_used(side, disturbed=disturbed) for side in rows]
     shared = shared_nodes(*([row.node for row in side] for side in used))
     sides = (_side(rows[0], used[0], shared), _side(rows[1], used[1], shared))
+    without = [name for name, side in zip((baseline, candidate), sides, strict=True) if not side.values]
     why_no_shift = ""
     for name, side, side_rows in zip((baseline, candidate), sides, rows, strict=True):
         if beyond := sum(row.valid and row.is_beyond for row in side_rows):
             why_no_shift = why_no_shift or f"{beyond} cells of {name} have no value: worse than was measured"
         elif not side.values:
-            why_no_shift = why_no_shift or f"no valid value of {name}"
+            why_no_shift = why_no_shift or f"no valid value of {' and '.join(without)}"
         elif min(side.values) <= 0:
             why_no_shift = why_no_shift or f"{name} has values that are zero or negative: there is no ratio"
     names = (sides[0].nodes, sides[1].nodes) if shared else None

@@ -240,6 +240,8 @@ def test_a_volume_without_valid_runs_is_shown_with_the_reason():
     assert (c.verdict, c.runs, c.excluded_runs) == ("inconclusive", (5, 0), (0, 5))
     assert (c.baseline_value, c.candidate_value, c.standings) == (100.5, 100.5, ("valid", "invalid"))
     assert "no valid value of b" in c.reason
+    (c,) = compare(rows("a", STEADY, valid=False) + rows("b", STEADY, valid=False), ["a", "b"])
+    assert c.reason == "no valid value of a and b"
 
 
 def test_cells_that_are_worse_than_was_measured_are_not_left_to_their_siblings():

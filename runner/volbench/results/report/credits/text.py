@@ -128,7 +128,9 @@ def _throttling(forecast: Forecast, work: Work) -> list[str]:
             f"The empty bucket throttles the load for {duration(forecast.throttled_s)}: {', '.join(spans)}{tail}."
         )
     if forecast.capped_s is None:
-        texts.append(f"The load exceeds the volume's limits: {percent(forecast.before.share)} of it is served.")
+        while_full = ", also while credits last" if forecast.exhausted_after_s else ""
+        share = percent(forecast.before.share)
+        texts.append(f"The load exceeds the volume's limits{while_full}: {share} of it is served.")
     elif forecast.capped_s > 0:
         texts.append(f"The load exceeds the volume's limits for {duration(forecast.capped_s)}.")
     if forecast.throttled_s or forecast.capped_s:
