@@ -42,7 +42,7 @@ from volbench.results.report.rows.load_limit import load_limit_sentences
 from volbench.results.report.rows.moments import moment_rows
 from volbench.results.report.rows.pools import pool_sentences
 from volbench.results.report.rows.prediction import missed_sentences, prediction_rows
-from volbench.results.report.rows.reproduce import Rest, reproduce_lines
+from volbench.results.report.rows.reproduce import Progress, reproduce_lines
 from volbench.results.report.rows.response import ResponseTables, response_sentences, response_tables
 from volbench.results.report.rows.response_check import disagreement_sentences
 from volbench.results.report.rows.saturation import curve_rows
@@ -109,7 +109,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     missed = tuple(missed_sentences(predictions, forecasts))
     warnings = _warnings(loaded, cells, volumes, server, pairs, names, explained, missed)
     about = run.suite.comparison.about
-    rest = _rest(loaded)
+    progress = _progress(loaded)
     headline = headline_of(
         pairs,
         cells,
@@ -118,7 +118,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         effects=effects,
         about=about,
         durability=durability,
-        complete=rest is None,
+        complete=progress is None,
     )
     accounts = _accounts(explained, every, differences, responses, headline.figure)
     conclusions = sweep.conclusions if sweep else sharing_sentences(sharing)
@@ -131,7 +131,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         suite=run.suite.name,
         started_at=run.started_at,
         finished_at=finished_at(events),
-        complete=rest is None and finished_at(events) is not None,
+        complete=progress is None and finished_at(events) is not None,
         volbench_version=run.volbench_version,
         summary=summary.model_copy(
             update={
@@ -176,7 +176,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
             run.command,
             f"seed {run.suite.seed}, volbench {run.volbench_version}",
             effects if run.suite.sweep is not None else rows,
-            rest,
+            progress,
         ),
     )
 
@@ -189,12 +189,12 @@ def _done(loaded: LoadedRun) -> int:
     return sum(result.status == "done" for result in loaded.results)
 
 
-def _rest(loaded: LoadedRun) -> Rest | None:
+def _progress(loaded: LoadedRun) -> Progress | None:
     """Return what is missing; None of a run that has every cell that it needed."""
     done, planned = _done(loaded), len(loaded.run.cells)
     if done >= planned - len(skipped_cells(loaded.events)):
         return None
-    return Rest(run_id=loaded.run.run_id, done=done, planned=planned)
+    return Progress(run_id=loaded.run.run_id, done=done, planned=planned)
 
 
 def _warnings(

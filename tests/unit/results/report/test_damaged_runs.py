@@ -129,8 +129,9 @@ def pages(run: Path) -> str:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("run_of", [recorded_pair, golden, small_files])
-@pytest.mark.parametrize("every", [False, True], ids=["one", "every"])
+@pytest.mark.parametrize(
+    ("run_of", "every"), [(recorded_pair, False), (recorded_pair, True), (golden, True), (small_files, True)]
+)
 def test_a_damaged_run_has_a_report(
     tmp_path: Path, run_of: Callable[[Path], Path], damage: str, *, every: bool
 ) -> None:

@@ -17,7 +17,7 @@ _SET, _REPEATS, _OUT = "--set", "repeats=", "--out"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rest:
+class Progress:
     """A run of which cells are missing.
 
     Args:
@@ -30,7 +30,7 @@ class Rest:
 
 
 def reproduce_lines(
-    command: Sequence[str], about: str, rows: Sequence[ComparisonRow | EffectRow], rest: Rest | None = None
+    command: Sequence[str], about: str, rows: Sequence[ComparisonRow | EffectRow], progress: Progress | None = None
 ) -> tuple[str, ...]:
     """Return the run's own command, what it rests on, and where it decided nothing a command that can.
 
@@ -38,9 +38,9 @@ def reproduce_lines(
         command: of the run.
         about: seed and version.
         rows: the comparisons, or of a sweep the effects.
-        rest: of a run that is not complete.
+        progress: of a run that is not complete.
     """
-    further = _deciding(tuple(command), rows) if rest is None else _resuming(tuple(command), rest)
+    further = _deciding(tuple(command), rows) if progress is None else _resuming(tuple(command), progress)
     return (shlex.join(command), f"# {about}", *further)
 
 
@@ -54,10 +54,10 @@ def cells_that_decide(rows: Sequence[ComparisonRow | EffectRow]) -> int | None:
 
 def decided_names(rows: Sequence[ComparisonRow | EffectRow]) -> str:
     """Return ` decide p95 latency` where more cells decide some of the open primary metrics only, else nothing."""
-    is_known = {row.metric: False for row in rows if row.primary and row.verdict == "inconclusive"}
-    is_known |= {row.metric: True for row in rows if row.primary and row.runs_needed is not None}
-    names = [label(metric) for metric, known in is_known.items() if known]
-    return "" if all(is_known.values()) else f" decide {joined(names)}"
+    has_number = {row.metric: False for row in rows if row.primary and row.verdict == "inconclusive"}
+    has_number |= {row.metric: True for row in rows if row.primary and row.runs_needed is not None}
+    names = [label(metric) for metric, is_decided in has_number.items() if is_decided]
+    return "" if all(has_number.values()) else f" decide {joined(names)}"
 
 
 def _deciding(command: tuple[str, ...], rows: Sequence[ComparisonRow | EffectRow]) -> Iterator[str]:
@@ -68,12 +68,12 @@ def _deciding(command: tuple[str, ...], rows: Sequence[ComparisonRow | EffectRow
     yield shlex.join((*_without_repeats(command), _SET, f"{_REPEATS}{needed}"))
 
 
-def _resuming(command: tuple[str, ...], rest: Rest) -> Iterator[str]:
+def _resuming(command: tuple[str, ...], progress: Progress) -> Iterator[str]:
     separate = (after for option, after in pairwise(command) if option == _OUT)
     joined = (option.removeprefix(f"{_OUT}=") for option in command if option.startswith(f"{_OUT}="))
     out = (*separate, *joined, "results")[0]
-    yield f"# {rest.done} of {rest.planned} cells are done; this measures the rest:"
-    yield shlex.join(("volbench", "resume", f"{out.rstrip('/')}/{rest.run_id}"))
+    yield f"# {progress.done} of {progress.planned} cells are done; this measures the rest:"
+    yield shlex.join(("volbench", "resume", f"{out.rstrip('/')}/{progress.run_id}"))
 
 
 def _without_repeats(arguments: Sequence[str]) -> Iterator[str]:
