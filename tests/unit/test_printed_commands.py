@@ -21,8 +21,8 @@ from volbench.results.store.run_directory import RunDirectory
 SUITE = ROOT / "suites/quick.yaml"
 SCALED = ROOT / "suites/backup-window.yaml"
 RUN = ROOT / "tests/golden/run"
-SETTINGS_OF_OTHERS = frozenset({"iops=5000"})
-"""Of `credits --set`, whose keys are a profile's parameters."""
+SETTINGS_OF_OTHERS = frozenset({"iops=5000", "steps.\N{WHITE SQUARE}.fault=kill_server"})
+"""Of `credits --set`, whose keys are a profile's, and of a crash step (`test_power_cuts.py` loads it)."""
 ARCHIVES = sorted((ROOT / "tests/fixtures/lab-runs").glob("*.tar.xz"))[::8]
 EXAMPLES = sorted(path for kind in ("md", "json") for path in (ROOT / "results/examples").rglob(f"report.{kind}"))
 

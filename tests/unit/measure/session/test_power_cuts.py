@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from volbench.core.profile.spec import parse_volume
 from volbench.core.records.steps.crash import CrashStep
 from volbench.core.records.steps.oltp import OltpStep
+from volbench.core.suite.load import load_suite
 from volbench.errors import MissingPrerequisite
 from volbench.measure.session.power_cuts import check_power_cuts
 
@@ -51,6 +53,11 @@ def test_a_block_volume_in_a_container_is_not(fault: Fault, volumes: tuple[str, 
     assert raised.value.evidence is not None
     assert raised.value.evidence.startswith(blocks)
     assert "--set steps.cut.fault=kill_server" in (raised.value.next_step or "")
+
+
+def test_the_advice_is_a_setting_of_the_suite_that_cuts_the_power() -> None:
+    suite, _ = load_suite(Path("suites/storage-classes.yaml"), settings=["steps.power-cut.fault=kill_server"])
+    check_power_cuts(suite.steps, [parse_volume(BLOCK)], "docker")
 
 
 def test_a_suite_without_a_crash_is_planned_everywhere() -> None:
