@@ -69,12 +69,13 @@ impl Client {
         locked(&self.absent).owed.remove(&thread).is_some()
     }
 
+    /// Notes that a WRITE of a file was sent.
     pub fn write(&self, ino: u64) {
         *locked(&self.uncommitted).entry(ino).or_default() += 1;
     }
 
-    /// Whether what was written since the last time is durable without a COMMIT; from now on all is.
-    pub fn is_committed(&self, ino: u64) -> bool {
+    /// Commits what was written since the last time. Returns whether it was durable already, so that no COMMIT is sent.
+    pub fn commit(&self, ino: u64) -> bool {
         locked(&self.uncommitted).remove(&ino).unwrap_or(0) <= 1
     }
 }
@@ -136,14 +137,14 @@ mod tests {
     #[test]
     fn one_write_is_durable_by_itself_and_more_need_a_commit() {
         let client = Client::default();
-        assert!(client.is_committed(5), "nothing was written");
+        assert!(client.commit(5), "nothing was written");
         client.write(5);
-        assert!(client.is_committed(5));
+        assert!(client.commit(5));
         client.write(5);
         client.write(5);
         client.write(6);
-        assert!(!client.is_committed(5));
-        assert!(client.is_committed(5), "all was committed just now");
-        assert!(client.is_committed(6));
+        assert!(!client.commit(5));
+        assert!(client.commit(5), "all was committed just now");
+        assert!(client.commit(6));
     }
 }

@@ -72,6 +72,7 @@ impl Filesystem for FilesFs {
 
     fn forget(&self, _: &Request, ino: INodeNo, lookups: u64) {
         self.tree.forget(ino.0, lookups);
+        self.client.commit(ino.0); // its number may be another file's next
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
@@ -298,7 +299,7 @@ impl Filesystem for FilesFs {
     fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         let work = || {
             let opened = self.file(handle)?;
-            self.client.is_committed(opened.ino);
+            self.client.commit(opened.ino);
             self.tree.closed(&opened);
             self.tree.sync(&opened, true)
         };
@@ -321,7 +322,7 @@ impl Filesystem for FilesFs {
 
     fn fsync(&self, _: &Request, ino: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
         let work = || self.tree.sync(self.file(handle)?.as_ref(), data_only);
-        if self.client.is_committed(ino.0) && self.engine.health() == Health::Attached {
+        if self.client.commit(ino.0) && self.engine.health() == Health::Attached {
             return match self.engine.work(work) {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(reply_errno(error)),

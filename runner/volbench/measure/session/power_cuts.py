@@ -26,19 +26,18 @@ def check_power_cuts(steps: Iterable[Record], volumes: Sequence[VolumeSpec], tar
         target: of the run.
     """
     cuts = [step for step in steps if isinstance(step, CrashStep) and step.fault != "kill_server"]
-    if target == RECOVERING_TARGET or not cuts:
-        return
-    blocks = [name for volume in volumes for name in _cut_blocks(volume, is_asked=cuts[0].fault == "power_cut")]
-    if blocks:
-        name = cuts[0].name
-        raise MissingPrerequisite(
-            "after a power cut the file system of an emulated block volume is mounted again, which an agent in a"
-            " container cannot do",
-            where=f"step {name}, target {target}",
-            evidence=f"block volumes: {', '.join(blocks)}",
-            next_step="--target local, volumes of files (fsx-openzfs, efs-...), or"
-            f" --set steps.{name}.fault=kill_server",
-        )
+    for step in cuts if target != RECOVERING_TARGET else ():
+        is_asked = step.fault == "power_cut"
+        blocks = [name for volume in volumes for name in _cut_blocks(volume, is_asked=is_asked)]
+        if blocks:
+            raise MissingPrerequisite(
+                "after a power cut the file system of an emulated block volume is mounted again, which an agent in"
+                " a container cannot do",
+                where=f"step {step.name}, target {target}",
+                evidence=f"block volumes: {', '.join(blocks)}",
+                next_step="--target local, volumes of files (fsx-openzfs, efs-...), or"
+                f" --set steps.{step.name}.fault=kill_server",
+            )
 
 
 def _cut_blocks(volume: VolumeSpec, *, is_asked: bool) -> Iterator[str]:

@@ -64,10 +64,10 @@ def _gravity(row: DurabilityRow) -> tuple[float, float, int]:
 
 def _cost_in_short(rows: Iterable[DurabilityRow]) -> str:
     kinds = {
-        "did not recover" if row.failed_recoveries else "lost commits" if row.lost_commits else "have damage"
+        "did not recover" if row.failed_recoveries else "lost commits" if row.lost_commits else "suffered damage"
         for row in rows
     }
-    return " or ".join(sorted(kinds, reverse=True))
+    return " or ".join(sorted(kinds))
 
 
 def _costs(row: DurabilityRow) -> Iterator[str]:

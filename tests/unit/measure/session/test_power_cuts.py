@@ -55,6 +55,14 @@ def test_a_block_volume_in_a_container_is_not(fault: Fault, volumes: tuple[str, 
     assert "--set steps.cut.fault=kill_server" in (raised.value.next_step or "")
 
 
+def test_each_step_is_asked_for_its_own_fault() -> None:
+    """Of a layout with a real volume `auto` kills the server; a later step that cuts the power cannot."""
+    steps = [CrashStep(name="kill", fault="auto"), CrashStep(name="cut", fault="power_cut")]
+    with pytest.raises(MissingPrerequisite) as raised:
+        check_power_cuts(steps, [parse_volume(MIXED)], "docker")
+    assert raised.value.where == "step cut, target docker"
+
+
 def test_the_advice_is_a_setting_of_the_suite_that_cuts_the_power() -> None:
     suite, _ = load_suite(Path("suites/storage-classes.yaml"), settings=["steps.power-cut.fault=kill_server"])
     check_power_cuts(suite.steps, [parse_volume(BLOCK)], "docker")

@@ -72,7 +72,10 @@ def test_settings_that_lose_are_named_and_the_gravest_comes_first() -> None:
     failed = [*rows, row(volume="d", failed_recoveries=1), row(volume="e", lost_commits=2)]
     assert loss_text(failed).endswith(", and a with sync_binlog=0, e and c lost commits too")
     assert loss_text([*failed, row(volume="f", torn_or_damaged=1)]).endswith(
-        ", and a with sync_binlog=0, e, c and f lost commits or have damage too"
+        ", and a with sync_binlog=0, e, c and f lost commits or suffered damage too"
+    )
+    assert loss_text([*rows[2:], row(volume="d", lost_commits=9), row(volume="f", torn_or_damaged=1)]).endswith(
+        ", and c and f lost commits or suffered damage too"
     )
 
 

@@ -70,8 +70,8 @@ def _deciding(command: tuple[str, ...], rows: Sequence[ComparisonRow | EffectRow
 
 def _resuming(command: tuple[str, ...], progress: Progress) -> Iterator[str]:
     separate = (after for option, after in pairwise(command) if option == _OUT)
-    joined = (option.removeprefix(f"{_OUT}=") for option in command if option.startswith(f"{_OUT}="))
-    out = (*separate, *joined, "results")[0]
+    with_equals = (option.removeprefix(f"{_OUT}=") for option in command if option.startswith(f"{_OUT}="))
+    out = (*separate, *with_equals, "results")[0]
     yield f"# {progress.done} of {progress.planned} cells are done; this measures the rest:"
     yield shlex.join(("volbench", "resume", f"{out.rstrip('/')}/{progress.run_id}"))
 
