@@ -58,7 +58,7 @@ class Level:
     """One volume's load: mean latency of a transaction, and the mean await of each wait, in ms.
 
     Args:
-        error_ms: half the 95 % interval of the mean latency over cells, by Student's t; 0 of a single cell.
+        error_ms: half the 95 % interval of the mean latency over cells, by Student's t; None of a single cell.
     """
 
     volume: str
@@ -66,7 +66,12 @@ class Level:
     latency_ms: float
     awaits_ms: Mapping[str, float]
     quantiles_ms: Mapping[float, float]
-    error_ms: float = 0.0
+    error_ms: float | None = None
+
+    @property
+    def error_text(self) -> str:
+        """Return what an interval lacks that is made of one cell; else nothing."""
+        return " of one cell, whose own error the interval lacks" if self.error_ms is None else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,15 +154,15 @@ def _level(volume: str, threads: int | None, cells: Sequence[CellSamples], terms
     )
 
 
-def _error_ms(cells: Sequence[CellSamples]) -> float:
-    """Return half the 95 % interval of the mean latency over cells, which are the independent repeats."""
+def _error_ms(cells: Sequence[CellSamples]) -> float | None:
+    """Return half the 95 % interval of the mean latency over cells, the independent repeats; None of one cell."""
     means_ms = []
     for cell in cells:
         usable = np.isfinite(cell.latency_ms) & (cell.finished > 0)
         if usable.any():
             means_ms.append(float(np.average(cell.latency_ms[usable], weights=cell.finished[usable])))
     if len(means_ms) < CELLS_MIN:
-        return 0.0
+        return None
     error_ms = float(np.std(means_ms, ddof=1)) / math.sqrt(len(means_ms))
     return t_quantile((1 + CONFIDENCE) / 2, len(means_ms) - 1) * error_ms
 
@@ -173,12 +178,15 @@ def _mean_quantiles(cells: Sequence[CellSamples]) -> dict[float, float]:
 def latency_at(level: Level, costs: Sequence[Cost], awaits_ms: Mapping[str, float]) -> Latency:
     """Return the mean latency of a transaction with other waiting times; waits that are not named stay.
 
+    Of a single cell, whose mean has an error that nothing tells, the interval is that of the costs alone.
+
     Args:
         level: what was measured.
         costs: ms of latency per ms of each await.
         awaits_ms: by term, the wanted waiting time in ms.
     """
-    value_ms, below, above = level.latency_ms, level.error_ms**2, level.error_ms**2
+    error_ms = level.error_ms or 0.0
+    value_ms, below, above = level.latency_ms, error_ms**2, error_ms**2
     for cost in costs:
         change_ms = awaits_ms.get(cost.term, level.awaits_ms[cost.term]) - level.awaits_ms[cost.term]
         value_ms += cost.value * change_ms

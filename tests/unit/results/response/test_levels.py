@@ -81,8 +81,13 @@ def test_levels_are_means_over_transactions_by_volume() -> None:
     assert slow.awaits_ms["read"] == pytest.approx(2.0, rel=0.1)
     assert fast.latency_ms == pytest.approx(13.0, rel=0.1)
     assert levels_of(measured, ["write"]) == ()
+    assert slow.error_ms is not None
+    assert fast.error_ms is not None
     assert slow.error_ms > fast.error_ms > 0
-    assert levels_of(measured[:2], ["read"])[0].error_ms == 0.0
+    assert slow.error_text == ""
+    single = levels_of(measured[:2], ["read"])[0]
+    assert single.error_ms is None
+    assert single.error_text == " of one cell, whose own error the interval lacks"
 
 
 def test_the_error_of_the_measured_mean_is_in_the_interval() -> None:

@@ -97,7 +97,7 @@ def _outlook(
     terms = ", ".join(_cost_text(cost) for cost in measured.costs if cost.is_measured)
     text = (
         f"by the measured response ({terms}) a transaction takes {_latency_text(latency)} there, in place of"
-        f" {number(level.latency_ms)} ms"
+        f" {number(level.latency_ms)} ms{level.error_text}"
     )
     check = measured.tails[P95]
     p95_ms, p95_interval = _p95(check, level, latency, demands)

@@ -39,6 +39,6 @@ def measured_advice(
     return (
         f" By the measured response, {which} (reads of {number(await_ms)} in place of"
         f" {number(level.awaits_ms[_READ])} ms) gives {number(latency.value_ms)} ms a transaction"
-        f" [{number(latency.low_ms)}, {number(latency.high_ms)}] in place of {number(level.latency_ms)} ms, by its"
-        " reads alone and as long as nothing else limits."
+        f" [{number(latency.low_ms)}, {number(latency.high_ms)}] in place of {number(level.latency_ms)} ms"
+        f"{level.error_text}, by its reads alone and as long as nothing else limits."
     )
