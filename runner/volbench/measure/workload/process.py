@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import select
 import signal
@@ -25,6 +26,7 @@ _POLL_S = 0.2
 _TAIL_BYTES = 4000
 _LAST_LINES = 12
 _SPLICE_BYTES = 1 << 20
+_PIECE_S = 0.1
 _LINE_BYTES_MAX = 1 << 20
 
 
@@ -70,21 +72,32 @@ class Tool:
         if partial_line:
             yield partial_line.decode(errors="replace")
 
-    def drain(self, on_progress: Callable[[int], None]) -> int:
+    def drain(self, on_progress: Callable[[int], None], *, rate_limit_bytes_per_s: float = math.inf) -> int:
         """Discard stdout and return its size; `on_progress` gets the bytes so far. Raise StepFailed as `wait`.
 
         The bytes go from the pipe to /dev/null within the kernel, so that the reader costs next to nothing.
+
+        Args:
+            on_progress: called at least every second in which bytes come.
+            rate_limit_bytes_per_s: read no faster, so that the tool waits for its reader; a tenth of a second of it
+                at a time, and the pipe holds no more, as far as the kernel makes one so small.
         """
         assert self.process.stdout is not None
         source, drained, next_report_s = self.process.stdout.fileno(), 0, 0.0
+        piece = max(1, int(min(_SPLICE_BYTES, rate_limit_bytes_per_s * _PIECE_S)))
+        begun_s = time.monotonic()
         with contextlib.suppress(OSError):
-            fcntl.fcntl(source, fcntl.F_SETPIPE_SZ, _SPLICE_BYTES)
+            fcntl.fcntl(source, fcntl.F_SETPIPE_SZ, piece)
         with Path(os.devnull).open("wb") as nowhere:
             while True:
                 self.check_limits()
+                early_s = begun_s + drained / rate_limit_bytes_per_s - time.monotonic()
+                if early_s > 0:
+                    time.sleep(min(early_s, _POLL_S))
+                    continue
                 if not select.select([source], [], [], _POLL_S)[0]:
                     continue
-                moved = os.splice(source, nowhere.fileno(), _SPLICE_BYTES)
+                moved = os.splice(source, nowhere.fileno(), piece)
                 if moved == 0:
                     return drained
                 drained += moved

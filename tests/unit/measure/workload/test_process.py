@@ -109,6 +109,16 @@ def test_drained_bytes_are_counted(tmp_path: Path) -> None:
     assert messages == sorted(messages)
 
 
+def test_a_throttled_reader_lets_its_tool_wait(tmp_path: Path) -> None:
+    """2 MB at 1 MB a second take two seconds, however fast the tool is; the last bytes are not lost."""
+    argv = ["head", "-c", "2000000", "/dev/zero"]
+    begun_s = time.monotonic()
+    with run_tool(argv, timeout_s=60, cancelled=threading.Event(), cwd=tmp_path) as tool:
+        assert tool.drain(lambda _: None, rate_limit_bytes_per_s=1e6) == 2_000_000
+        assert tool.wait() == 0
+    assert time.monotonic() - begun_s >= 1.8
+
+
 def test_a_tool_dies_with_its_parent(tmp_path: Path) -> None:
     """SIGKILL of the one that started it leaves no tool behind, where setpriv is there."""
     require_tool("setpriv")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from pydantic import Field, model_validator
 
-from volbench.core.records.base import Scalar, Seconds
+from volbench.core.records.base import Bytes, Scalar, Seconds
 from volbench.core.records.metric import Metric
 from volbench.core.records.steps.base import StepBase, StepCost
 from volbench.core.records.steps.kind import StepKind
@@ -54,6 +55,13 @@ class DumpStep(StepBase):
         gt=0,
         description="Kill mysqldump after so long, as an operator does; it needs `to: nowhere`.",
     )
+    rate_limit_bytes_per_s: Bytes | None = Field(
+        default=None,
+        alias="rate_limit",
+        gt=0,
+        description="Throttle mysqldump to so many bytes of its output a second, as `pv -L` does; it needs "
+        "`to: nowhere`.",
+    )
     window_s: Seconds | None = Field(
         default=None, alias="window", gt=0, description="The time that the backup may take; reports say if it fits."
     )
@@ -62,6 +70,12 @@ class DumpStep(StepBase):
     def _a_killed_dump_leaves_nothing(self) -> DumpStep:
         if self.stop_after_s is not None and (self.tool != "mysqldump" or self.to != "nowhere"):
             raise ValueError("stop_after kills a mysqldump that is discarded: tool mysqldump, to nowhere")
+        return self
+
+    @model_validator(mode="after")
+    def _a_throttled_dump_is_read(self) -> DumpStep:
+        if self.rate_limit_bytes_per_s is not None and (self.tool != "mysqldump" or self.to != "nowhere"):
+            raise ValueError("rate_limit throttles a mysqldump that is discarded: tool mysqldump, to nowhere")
         return self
 
     @model_validator(mode="after")
@@ -86,7 +100,8 @@ class DumpStep(StepBase):
     def cost(self, data_bytes: int) -> StepCost:
         """Return the estimate."""
         kept = data_bytes if self.to in ("volume", "scratch") else 0
-        return StepCost(measured_s=data_bytes / 2**20 / ASSUMED_DUMP_MIB_PER_S, kept_bytes=kept)
+        speed_bytes_per_s = min(ASSUMED_DUMP_MIB_PER_S * 2**20, self.rate_limit_bytes_per_s or math.inf)
+        return StepCost(measured_s=data_bytes / speed_bytes_per_s, kept_bytes=kept)
 
 
 KIND = StepKind(

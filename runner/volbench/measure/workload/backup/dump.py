@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import secrets
 import shutil
 import signal
@@ -139,7 +140,7 @@ def _dump(
             stack.callback(killer.cancel)
         try:
             if directory is None:
-                dropped = tool.drain(report)
+                dropped = tool.drain(report, rate_limit_bytes_per_s=step.rate_limit_bytes_per_s or math.inf)
                 code = tool.wait()
             else:
                 code = tool.wait(lambda: report(tree_bytes(directory)))
