@@ -43,6 +43,8 @@ NO_MORE, MAY = (
 ALIKE = 0.1
 """Levels that lie nearer to each other are of one limit."""
 SERVED_ABOVE = 1.25
+WHOLE = 1.01
+"""Of the latency: what causes of one step explain together at most, as whole percents are read."""
 
 
 def contradictions(rows: Iterable[FindingRow]) -> list[str]:
@@ -51,11 +53,25 @@ def contradictions(rows: Iterable[FindingRow]) -> list[str]:
     sentences = []
     for (volume, step), of_step in groupby(ordered, key=lambda row: (row.volume, row.step)):
         page = [*of_step]
+        sentences += [f"{volume} {step}: {text}" for text in _more_than_all(page)]
         for first, second in permutations(page, 2):
             sentences += [f"{volume} {step}: {text}" for text in _one_way(first, second)]
         for first, second in combinations(page, 2):
             sentences += [f"{volume} {step}: {text}" for text in _limits(first, second)]
     return sentences
+
+
+def _more_than_all(page: Sequence[FindingRow]) -> Iterator[str]:
+    """Shares of one cell are of one time. Of causes that are one of two the largest counts.
+
+    Of several cells a row has the median of each cause, and medians of unlike cells do not add up.
+    """
+    if len({row.cell_ids for row in page}) != 1 or len(page[0].cell_ids) != 1:
+        return
+    sure = sum(row.share or 0.0 for row in page if _checks(row) != "one of two")
+    undecided = max((row.share or 0.0 for row in page if _checks(row) == "one of two"), default=0.0)
+    if sure + undecided > WHOLE:
+        yield f"causes explain {sure + undecided:.0%} of the latency together"
 
 
 def _one_way(first: FindingRow, second: FindingRow) -> Iterator[str]:

@@ -31,6 +31,7 @@ from volbench.results.explain.rules.shared_evidence import (
 from volbench.results.explain.rules.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
 from volbench.results.explain.rules.stretch import collapsed as collapsed_intervals
 from volbench.results.explain.rules.volume.counted_by_volume import of_what_others_leave
+from volbench.results.explain.shares import with_shares_that_fit
 from volbench.results.explain.wording import number, row
 from volbench.results.stats.grid import mean
 
@@ -102,12 +103,16 @@ def explain_case(case: Case) -> Explanation:
     findings = [replace(finding, recorded=case.recorded) for finding in findings]
     findings = [finding if _clears(case, finding) else replace(finding, volume_advice="") for finding in findings]
     ranked = _seconds(ranked_by(findings, lambda finding: weight_of(finding, loss)))
-    with_confidence = (
-        replace(finding, evidence=(*finding.evidence, *confidence_rows(finding))) for finding in ranked
-    )
     return Explanation(
-        findings=tuple(with_confidence), notes=notes, refuted=tuple(refuted), served=most_served(case)
+        findings=_with_confidence(ranked), notes=notes, refuted=tuple(refuted), served=most_served(case)
     )
+
+
+def _with_confidence(ranked: Sequence[Cause]) -> tuple[Cause, ...]:
+    """Findings in their order, with what their confidence rests on, and with shares that add up."""
+    rows = [replace(finding, evidence=(*finding.evidence, *confidence_rows(finding))) for finding in ranked]
+    (fitting,) = with_shares_that_fit(rows)
+    return fitting
 
 
 def _clears(case: Case, finding: Cause) -> bool:
@@ -140,9 +145,7 @@ def explain_component(case: Case) -> Explanation:
     loss = loss_of(findings)
     ranked = _seconds(ranked_by(findings, lambda finding: weight_of(finding, loss)))
     return Explanation(
-        findings=tuple(
-            replace(finding, evidence=(*finding.evidence, *confidence_rows(finding))) for finding in ranked
-        ),
+        findings=_with_confidence(ranked),
         refuted=left.refuted,
         served=most_served(case),
     )

@@ -17,10 +17,9 @@ from volbench.results.explain.evidence.device import RESOURCES, Resource
 from volbench.results.explain.findings import Explanation
 from volbench.results.explain.ranking import loss_of, ranked_by, weight_of
 from volbench.results.explain.rules.acquittal import NONE
+from volbench.results.explain.shares import HINT_BELOW, share_alone
 from volbench.results.explain.wording import row
 
-HINT_BELOW = 0.4
-"""A confidence of a hint only: it is a question, and no reason to buy or to change anything."""
 _TELLING = frozenset({"counted", "before and after"})
 _QUESTION = "This is a question and no answer: measure again, or longer, before you change or buy anything for it."
 
@@ -106,7 +105,7 @@ def against(
     if _has_a_time(info, found.values()):
         return None
     if "at the device" in info.claims and "episode" not in info.claims:
-        shares = [one.share for one in found.values() if one.share is not None]
+        shares = [share for one in found.values() if (share := share_alone(one)) is not None]
         unmoved = without_response(median_of(shares) if shares else None, volume_share_max)
         if unmoved is not None:
             return unmoved

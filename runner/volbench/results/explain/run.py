@@ -30,8 +30,9 @@ from volbench.results.explain.evidence.association import CellCorrelations, cell
 from volbench.results.explain.evidence.disks_below import disks_below
 from volbench.results.explain.findings import Explanation, explain_case, explain_component
 from volbench.results.explain.given import ConcurrentActivity
-from volbench.results.explain.pooling import HINT_BELOW, common_notes, finding_rows, refuted_rows, with_components
+from volbench.results.explain.pooling import common_notes, finding_rows, refuted_rows, with_components
 from volbench.results.explain.rules.by_response import measured_advice
+from volbench.results.explain.shares import HINT_BELOW, with_shares_that_fit
 from volbench.results.explain.wording import row
 from volbench.results.response.estimate import estimate
 from volbench.results.response.measured import MeasuredResponse, measured_response
@@ -237,8 +238,11 @@ def _first_reasons(cells: Mapping[str, StepView]) -> str:
 
 
 def _view(case: Case, layout: Sequence[ComponentFacts], *, invalid_reasons: tuple[str, ...]) -> StepView:
+    explanation, components = _of_one_time(
+        explain_case(case), {name: explain_component(seen) for name, seen in component_cases(case, layout)}
+    )
     return StepView(
-        explanation=explain_case(case),
+        explanation=explanation,
         per_transaction=per_transaction(case),
         queries=() if not step_kind(case.kind).has_statements else query_costs(case.grid),
         demand=demand_of(case),
@@ -251,9 +255,19 @@ def _view(case: Case, layout: Sequence[ComponentFacts], *, invalid_reasons: tupl
         time_budget=time_budget(case),
         pool=pool_of(case.grid),
         base_await_ms=case.base_await_ms,
-        components={name: explain_component(seen) for name, seen in component_cases(case, layout)},
+        components=components,
         invalid_reasons=invalid_reasons,
     )
+
+
+def _of_one_time(
+    explanation: Explanation, components: Mapping[str, Explanation]
+) -> tuple[Explanation, dict[str, Explanation]]:
+    """Return what a step showed on a layout's volumes, with shares that add up over all of them."""
+    every = (explanation, *components.values())
+    findings = with_shares_that_fit(*(each.findings for each in every))
+    fitting = [replace(each, findings=of_each) for each, of_each in zip(every, findings, strict=True)]
+    return fitting[0], dict(zip(components, fitting[1:], strict=True))
 
 
 def _waits(loaded: LoadedRun, result: CellResult, volume: str, case: Case) -> CellSamples | None:

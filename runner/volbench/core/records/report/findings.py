@@ -17,7 +17,11 @@ class EvidenceRow(Record):
 
 
 class FindingRow(Record):
-    """A named cause. `share` is the part of latency it explains, where that can be said."""
+    """A named cause. `share` is the part of latency it explains, where that can be said.
+
+    Shares of one cell's step add up to 1 at most, of causes that are one of two the largest. A row has the median
+    over its cells.
+    """
 
     cause: str
     volume: str

@@ -1,0 +1,64 @@
+"""What the causes of one step may explain together: the clients' time is there once (conservation).
+
+A rule says what its cause explains by itself, the part of the clients' time that would not be spent without it.
+Two causes may claim one time under two names, or each of them may be enough for it; nothing that is recorded
+divides it. So a claim is what a cause explains at most. Claims that fit into the time stay as they are. Those that
+do not are reduced in proportion: their order stays, and it does not matter which of them is looked at first.
+
+A hint is a question: it takes nothing from a likely cause and gets what these leave. Of alternatives one is true, so
+that they count once, by the largest of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+WHOLE = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareClaim:
+    """What one cause of a step explains by itself.
+
+    Args:
+        share: of the clients' time.
+        alternatives: name of the set of causes that it is among, of which one is true; empty: it is no such cause.
+        is_hint: it is less likely than what is worth acting on.
+    """
+
+    share: float
+    alternatives: str = ""
+    is_hint: bool = False
+
+
+def divided(claims: Sequence[ShareClaim]) -> list[float]:
+    """Return the share of each cause; together they are no more than WHOLE, of alternatives the largest.
+
+    Args:
+        claims: of all causes of one step, in any order.
+    """
+    likely = {claim.alternatives for claim in claims if not claim.is_hint} - {""}
+    hints = [claim.is_hint and claim.alternatives not in likely for claim in claims]
+    taken = _together(claim for claim, is_hint in zip(claims, hints, strict=True) if not is_hint)
+    asked = _together(claim for claim, is_hint in zip(claims, hints, strict=True) if is_hint)
+    part, part_of_hints = _part(taken, WHOLE), _part(asked, max(0.0, WHOLE - taken))
+    return [
+        claim.share * (part_of_hints if is_hint else part) for claim, is_hint in zip(claims, hints, strict=True)
+    ]
+
+
+def _together(claims: Iterable[ShareClaim]) -> float:
+    """Return the sum of claims, alternatives counted once."""
+    alone = 0.0
+    largest: dict[str, float] = {}
+    for claim in claims:
+        if claim.alternatives:
+            largest[claim.alternatives] = max(claim.share, largest.get(claim.alternatives, 0.0))
+        else:
+            alone += claim.share
+    return alone + sum(largest.values())
+
+
+def _part(claimed: float, there_is: float) -> float:
+    return 1.0 if claimed <= there_is else there_is / claimed
