@@ -19,8 +19,9 @@ _OF_RULES = (
 )
 _OF_CAUSES = (
     "Descriptors of causes say what a finding claims, and so what the check looks at; which other cause it is the"
-    " doing of, where it shows in a stretch of the step only; what is its own doing, as far as it took speed, where"
-    " that is met within its time; what it is the better name for; and what cannot be true with it."
+    " doing of, where it shows in a stretch of the step only; what makes it, so that it must show in the time"
+    " without that, too; what is its own doing, as far as it took speed, where that is met within its time; what it"
+    " is the better name for; and what cannot be true with it."
 )
 _FALLS = "what explains a fall of the load"
 GROUPED = {"waits": EXPLAINS_WAITS, "outside": OUTSIDE, "limits": LIMITS, "slow": SLOW}
@@ -70,10 +71,10 @@ def _decision() -> Iterator[str]:
         ]
         yield f"| {rule.name} | {' | '.join(cells)} |"
     yield "\n" + _filled(_OF_CAUSES) + "\n"
-    yield "| cause | claims | yields to | brings | in place of | excludes |"
-    yield "|---|---|---|---|---|---|"
+    yield "| cause | claims | yields to | effect of | brings | in place of | excludes |"
+    yield "|---|---|---|---|---|---|---|"
     for name, cause in CAUSES.items():
-        sets = (cause.brings, cause.suppresses, cause.contradicts)
+        sets = (cause.effect_of, cause.brings, cause.suppresses, cause.contradicts)
         yields_to = ", ".join(part for part in (_names(cause.yields_to), _FALLS * cause.yields_to_falls) if part)
         if cause.claims or yields_to or any(sets):
             columns = " | ".join([yields_to or "–", *(_names(names) or "–" for names in sets)])

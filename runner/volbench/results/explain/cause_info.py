@@ -41,6 +41,7 @@ class CauseInfo:
         claims: what it claims, so that the check can rebuild and refute it, see `check.objections`.
         yields_to: causes whose doing it is where it shows in a stretch of the step only: not named then.
         yields_to_falls: so is what explains a fall of the load: not named then.
+        effect_of: causes that make it: at the time of one of these it is named only where it shows without it, too.
         brings: causes that are its doing as far as it took speed, where their time lies within its own.
         suppresses: causes that are the same operations seen with less: not named beside it.
         contradicts: causes that cannot be true of the same step beside it; the surer one stays.
@@ -63,6 +64,7 @@ class CauseInfo:
     claims: frozenset[Claim] = frozenset()
     yields_to: frozenset[str] = frozenset()
     yields_to_falls: bool = False
+    effect_of: frozenset[str] = frozenset()
     brings: frozenset[str] = frozenset()
     suppresses: frozenset[str] = frozenset()
     contradicts: frozenset[str] = frozenset()

@@ -15,6 +15,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause, confidence_rows
 from volbench.results.explain.causes import CAUSES, named, named_of_volume
 from volbench.results.explain.check.objections import most_served
+from volbench.results.explain.consequences import without_consequences
 from volbench.results.explain.evidence.device import Resource
 from volbench.results.explain.ranking import ALL_ALONG, loss_of, ranked_by, weight_of
 from volbench.results.explain.rule import OUTSIDE
@@ -84,7 +85,8 @@ def explain_case(case: Case) -> Explanation:
             findings=(), notes=(f"{counted(len(case.grid), 'sample is', 'samples are')} too few to name a cause",)
         )
     notes = (*missing_evidence(case), *purge_notes(case))
-    left = arbitrate(case, shares_of_latency(case, _with_episode(case, named(case))), CAUSES)
+    checked = arbitrate(case, shares_of_latency(case, _with_episode(case, named(case))), CAUSES)
+    left = without_consequences(case, checked, CAUSES, named)
     findings, refuted = of_what_others_leave(case, left.findings), [*left.refuted]
     explained = any(
         finding.explains_fall or finding.cause in EXPLAIN_A_FALL | CHANGES | LIMITS for finding in findings

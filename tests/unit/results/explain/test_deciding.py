@@ -128,7 +128,7 @@ def test_what_rules_give_way_to_is_there() -> None:
 
 def test_causes_that_descriptors_name_are_there() -> None:
     for name, cause in CAUSES.items():
-        named = cause.suppresses | cause.yields_to | cause.brings | cause.contradicts
+        named = cause.suppresses | cause.yields_to | cause.effect_of | cause.brings | cause.contradicts
         assert named <= CAUSES.keys() - {name}
 
 

@@ -159,6 +159,29 @@ def test_writes_that_this_server_never_sent_are_named_with_their_start() -> None
     assert finding.kind == "all held"
 
 
+@pytest.mark.parametrize(("slow_from", "stands"), [(12, False), (0, True)])
+def test_syncs_that_wait_only_while_others_write_are_their_doing(slow_from: int, stands: bool) -> None:
+    """A sync waits for the journal's commit, which has what others wrote in it: no time of its own at the device."""
+    case = foreign_writes(case_of("clean"), 12, 300.0)
+    names = ("file_syncs_per_s", "file_sync_s_per_s", "file_sync_ms")
+    rate, spent, each_ms = (case.grid.column("performance_schema", name, "binlog") for name in names)
+    assert rate is not None
+    assert spent is not None
+    assert each_ms is not None
+    slow = np.arange(len(case.grid)) >= slow_from
+    columns: dict[tuple[str, str, str], Any] = {
+        ("performance_schema", "file_sync_s_per_s", "binlog"): np.where(slow, rate * 0.09, spent),
+        ("performance_schema", "file_sync_ms", "binlog"): np.where(slow, 90.0, each_ms),
+        ("performance_schema", "wait_s_per_s", "file_binlog"): np.where(slow, rate * 0.09, spent),
+        ("cpu", "user_ratio", ""): 0.2,
+    }
+    result = explain_case(changed(case, columns))
+    causes = [finding.cause for finding in result.findings]
+    assert "interference.io" in causes
+    assert ("host.io_wait" in causes) is stands
+    assert ("host.io_wait" in [refuted.cause.cause for refuted in result.refuted]) is not stands
+
+
 def test_a_physical_backup_of_this_run_is_no_neighbour() -> None:
     case = foreign_writes(case_of("clean"), 12, 300.0)
     own = replace(

@@ -89,6 +89,7 @@ CAUSES = (
         title="Operations wait above the volume, on the host",
         panels=("await", "queue"),
         yields_to=frozenset({HOST_LIMIT}),
+        effect_of=frozenset({HOST_LIMIT, "interference.io", "interference.backup"}),
         explains_fall=True,
         by_medians=True,
         meaning="Operations wait on the host, above the device, and no limit is visible.",
@@ -96,7 +97,8 @@ CAUSES = (
             "The same reads take longer in the server than at the device (Little's law, layer by layer). There"
             " is no plateau. Of a step of fio, at least half of its streams' time is neither at the device nor on"
             " a CPU nor waiting for one; where what passes is as even as a meter lets it, that is"
-            " `host.io_limit`."
+            " `host.io_limit`. Where others use the disk, or a task of the suite or a limit above the volume is"
+            " named, it must show in the time without them: a sync waits for what others have in the journal."
         ),
         advice=(
             "Look at the file system, the device's queue and the host's CPU pressure. A faster volume does not"

@@ -1,0 +1,114 @@
+"""A finding that another one makes stands only where it shows without that one, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from volbench.results.explain.arbitration import Arbitration
+from volbench.results.explain.case import Case
+from volbench.results.explain.cause import Cause
+from volbench.results.explain.causes import CAUSES
+from volbench.results.explain.consequences import without_consequences
+from volbench.results.stats.grid import align
+from volbench.results.store.series import Series, SeriesKey
+
+WAIT, NEIGHBOUR = "host.io_wait", "interference.io"
+
+
+def step(seconds: int = 30, slowest_ms: float = 100.0) -> Case:
+    """A step with a slowest transaction of one length in each second."""
+    t_s = np.arange(1.0, seconds + 1)
+    grid = align(
+        {
+            SeriesKey(source="client", metric=metric, entity=""): Series(t_s=t_s, value=np.full(seconds, value))
+            for metric, value in (("tps", 100.0), ("latency_ms_max", slowest_ms))
+        }
+    )
+    return Case(name="load", grid=grid, whole=grid, threads=8)
+
+
+def cause(name: str, begin_s: float, end_s: float, share: float | None = 0.5) -> Cause:
+    return Cause(
+        cause=name,
+        window_s=(begin_s, end_s),
+        share=share,
+        checks=(True,),
+        evidence=(),
+        advice="",
+        decided_by="before and after",
+    )
+
+
+def left(case: Case, *findings: Cause, without: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+    """Names that stand, and why others do not, where these causes are named in the time without a neighbour."""
+    arbitration = without_consequences(
+        case,
+        Arbitration(findings=findings, refuted=()),
+        CAUSES,
+        lambda part: [cause(name, *part.window_s) for name in without],
+    )
+    return [finding.cause for finding in arbitration.findings], [refuted.text for refuted in arbitration.refuted]
+
+
+BOTH = (cause(NEIGHBOUR, 10.0, 20.0), cause(WAIT, 0.0, 30.0))
+
+
+def test_a_wait_that_shows_only_while_others_use_the_disk_is_their_doing() -> None:
+    """Recorded: a copy by another process, and a wait above the device that was as sure."""
+    assert left(step(), *BOTH) == (
+        [NEIGHBOUR],
+        ["it does not show in the 18 s without interference.io: it is that one's doing"],
+    )
+
+
+def test_a_wait_that_shows_without_them_stands() -> None:
+    assert left(step(), *BOTH, without=[WAIT]) == ([NEIGHBOUR, WAIT], [])
+    assert left(step(), *BOTH, without=["host.io_limit"])[0] == [NEIGHBOUR]
+
+
+def test_without_a_time_to_compare_the_one_that_says_what_makes_it_stands() -> None:
+    """Five intervals are compared, four are not."""
+    for end_s, reason in ((24.0, "it does not show in the 5 s"), (25.0, "interference.io is there as long")):
+        names, reasons = left(step(), cause(NEIGHBOUR, 0.0, end_s), BOTH[1])
+        assert names == [NEIGHBOUR]
+        assert reasons[0].startswith(reason)
+    assert left(step(), cause(NEIGHBOUR, 0.0, 24.0), BOTH[1], without=[WAIT])[0] == [NEIGHBOUR, WAIT]
+    assert left(step(), cause(NEIGHBOUR, 0.0, 25.0), BOTH[1], without=[WAIT])[0] == [NEIGHBOUR]
+
+
+@pytest.mark.parametrize(
+    ("neighbour", "wait_stands"),
+    [
+        (cause(NEIGHBOUR, 10.0, 20.0, 0.16), False),
+        (cause(NEIGHBOUR, 10.0, 20.0, None), False),
+        (cause(NEIGHBOUR, 10.0, 20.0, 0.14), True),  # it explains little
+        (replace(cause(NEIGHBOUR, 10.0, 20.0), confidence_max=0.51), False),
+        (replace(cause(NEIGHBOUR, 10.0, 20.0), confidence_max=0.49), True),  # it is not likely itself
+        (replace(cause(NEIGHBOUR, 10.0, 20.0), one_of_two=True), True),
+        (cause(NEIGHBOUR, 30.0, 40.0), True),  # it has another time
+        (cause("storage.stall", 10.0, 20.0), True),  # it makes no such wait
+    ],
+)
+def test_only_a_likely_cause_that_explains_enough_makes_another_one(neighbour: Cause, wait_stands: bool) -> None:
+    assert (WAIT in left(step(), neighbour, BOTH[1])[0]) is wait_stands
+
+
+@pytest.mark.parametrize(("slowest_ms", "first_after"), [(100.0, 22.0), (1400.0, 22.0), (4000.0, 25.0)])
+def test_what_waited_meanwhile_ends_later(slowest_ms: float, first_after: float) -> None:
+    """Seconds beside the neighbour's are partly its own, and a wait is counted when it ends."""
+    compared: list[float] = []
+
+    def noting(part: Case) -> Sequence[Cause]:
+        compared.extend(part.grid.t_s.tolist())
+        return ()
+
+    without_consequences(step(slowest_ms=slowest_ms), Arbitration(findings=BOTH, refuted=()), CAUSES, noting)
+    assert compared == [*np.arange(1.0, 10.0), *np.arange(first_after, 31.0)]
+
+
+def test_a_wait_above_the_device_is_made_by_what_has_a_name() -> None:
+    assert CAUSES[WAIT].effect_of == {"host.io_limit", "interference.backup", NEIGHBOUR}
