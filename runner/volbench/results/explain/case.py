@@ -262,6 +262,11 @@ class Case(Given):
         """Share of periods in which the server's CPU quota held it back, median; None without a quota."""
         return median(self.at(CgroupCpu.throttled_ratio, "server"))
 
+    @property
+    def is_throttled(self) -> bool:
+        """Whether a CPU quota holds the server back: an operation that is done waits for a CPU then, too."""
+        return self.server_throttled is not None and self.server_throttled >= limit.THROTTLED_MIN
+
     @cached_property
     def client_throttled(self) -> float | None:
         """The same of the client's."""

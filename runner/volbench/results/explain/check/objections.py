@@ -258,8 +258,7 @@ def _own_cpu(named: _Named) -> Iterator[Objection]:
     case = named.case
     use = task_use(case.grid, SERVER) or task_use(case.grid, CELL)
     sessions = case.threads if case.budget is None else mean(case.budget.statement_s)
-    throttled = case.server_throttled is not None and case.server_throttled >= limit.THROTTLED_MIN
-    if throttled or not sessions:
+    if case.is_throttled or not sessions:
         return
     if use is None:
         text = "how much CPU the server itself used is not recorded"

@@ -221,13 +221,15 @@ def _pool(case: Case) -> Iterator[Cause]:
 
 
 def _at_device(case: Case) -> float:
-    """Of the time that the server's reads take, the part at the device where CPUs are saturated; else all of it.
+    """Of the time that the server's reads take, the part at the device where tasks wait for a CPU; else all of it.
 
-    A read that is done waits for a CPU: what lies above the device then is no work for a larger pool.
+    A read that is done waits for a CPU, of the host or of the server's quota: what lies above the device then is no
+    work for a larger pool.
     """
     reads = server_flow(case.grid, "read", ("data",))
     device = None if case.device is None else device_flow(case.device, "read")
-    if not case.cpu_bound or case.cpu_cycle_share is None or reads is None or device is None:
+    waits_for_cpus = case.is_throttled or (case.cpu_bound and case.cpu_cycle_share is not None)
+    if not waits_for_cpus or reads is None or device is None:
         return 1.0
     above_ms = time_above_ms(reads, device)
     return 1.0 if above_ms is None or not reads.each_ms else max(0.0, 1 - above_ms / reads.each_ms)

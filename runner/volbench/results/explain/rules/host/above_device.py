@@ -271,7 +271,7 @@ def _share_of(case: Case, direction: Direction) -> float | None:
 def _unnamed(case: Case, lost: LostTime) -> Cause | None:
     """A meter that nothing names, where what passes it comes as regularly as only a meter lets it; else a wait."""
     limits = host_limits(case, lost)
-    if not limits and case.cpu_bound and not _cpu_is_little(case, lost):
+    if not limits and (case.cpu_bound or case.is_throttled) and not _cpu_is_little(case, lost):
         return None  # an operation that is done waits for a CPU, too
     rows = [*_layer_rows(lost)]
     checks: list[bool | None] = [True]

@@ -149,7 +149,7 @@ def cpus_explain_fall(case: Case, fallen: Mask) -> bool:
 
 def _saturated(case: Case) -> Iterator[Cause]:
     """CPU phases that take most of the time, divided into the load's own and what others took (`lost_share`)."""
-    throttled = case.server_throttled is not None and case.server_throttled >= limit.THROTTLED_MIN
+    throttled = case.is_throttled
     cpu_share = load_cpu_share(case, throttled=throttled)
     if not (throttled or case.cpu_bound or _waits_are_counted(case)) or (
         cpu_share is not None and cpu_share < limit.CPU_SHARE_MIN

@@ -1,0 +1,94 @@
+"""Reads that are done at the device and wait for something else: a CPU quota, a server that is paused.
+
+Constant series with one thing changed; the figures are literals.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from volbench.core.records.named_metrics import (
+    CPU,
+    CgroupCpu,
+    Diskstats,
+    Innodb,
+    NamedMetric,
+    PerformanceSchema,
+    Tasks,
+)
+from volbench.results.explain.case import Case
+from volbench.results.explain.causes import RULES
+from volbench.results.stats.grid import Floats, Grid
+from volbench.results.store.series import SeriesKey
+
+PS = PerformanceSchema
+SECONDS = 60
+UNEVEN = np.where(np.arange(SECONDS) % 3, 0.7, 1.6)
+"""No meter lets operations through so unevenly."""
+Series = dict[tuple[NamedMetric, str], float | Floats]
+
+
+def case_of(series: Series, **facts: Any) -> Case:
+    columns = {
+        SeriesKey(source=metric.source, metric=metric.name, entity=entity): np.broadcast_to(
+            np.asarray(value, dtype=np.float64), (SECONDS,)
+        ).copy()
+        for (metric, entity), value in series.items()
+    }
+    grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
+    return Case(name="step", grid=grid, whole=grid, **{"threads": 10, "cpus": 8, **facts})
+
+
+def named(case: Case, *causes: str) -> list[str]:
+    """Which of some causes the rules name that can name them."""
+    rules = [rule for rule in RULES if not rule.causes.isdisjoint(causes)]
+    return [finding.cause for rule in rules for finding in rule.find(case) if finding.cause in causes]
+
+
+def reads(rate: float | Floats, in_server_ms: float, at_device_ms: float, statements: float | Floats) -> Series:
+    """Reads of data files past the page cache: their time in the server, and at the device."""
+    spent = np.asarray(rate) * in_server_ms / 1000
+    return {
+        (PS.statement_s_per_s, ""): statements,
+        (PS.wait_s_per_s, "file_data"): spent,
+        (PS.file_read_s_per_s, "data"): spent,
+        (PS.file_reads_per_s, "data"): rate,
+        (Diskstats.reads_per_s, "sda"): rate,
+        (Diskstats.writes_per_s, "sda"): 0.0,
+        (Diskstats.read_mib_per_s, "sda"): np.asarray(rate) / 64,
+        (Diskstats.r_await_ms, "sda"): at_device_ms,
+        (Diskstats.aqu_sz, "sda"): np.asarray(rate) * at_device_ms / 1000,
+        (Diskstats.util_ratio, "sda"): np.minimum(1.0, np.asarray(rate) * at_device_ms / 1000),
+        (CPU.user_ratio, ""): 0.2,
+        (CPU.system_ratio, ""): 0.05,
+    }
+
+
+@pytest.mark.parametrize(("throttled", "pool"), [(0.49, True), (0.51, False)])
+def test_a_quotas_waits_are_no_work_for_a_larger_pool(throttled: float, pool: bool) -> None:
+    """A read of 2 ms of which the device has 0.3: of the 80 % of the time that reads take, 15 % are at the device."""
+    series = reads(4000.0 * UNEVEN, 2.0, 0.3, 10.0 * UNEVEN) | {
+        (Innodb.buffer_pool_miss_ratio, ""): 0.1,
+        (Innodb.pages_read_per_s, ""): 4000.0,
+        (CgroupCpu.throttled_ratio, "server"): throttled,
+    }
+    case = case_of(series, variables={"innodb_buffer_pool_size": str(64 << 20)})
+    assert named(case, "memory.buffer_pool_small") == ["memory.buffer_pool_small"] * pool
+
+
+@pytest.mark.parametrize(
+    ("throttled", "used", "wait"),
+    [(0.49, 5.0, True), (0.51, 5.0, False), (0.51, 1.0, True)],
+)
+def test_a_quotas_waits_are_no_wait_above_the_volume(throttled: float, used: float, wait: bool) -> None:
+    """Reads of 20 ms, 0.3 of them at the device, are 60 % of the time; tasks run or wait for CPUs in 50 or 10 %."""
+    series = reads(300.0 * UNEVEN, 20.0, 0.3, 10.0 * UNEVEN) | {
+        (CgroupCpu.throttled_ratio, "server"): throttled,
+        (Tasks.cpus_used, "server"): 0.4,
+        (Tasks.run_delay_s_per_s, "server"): used - 0.4,
+    }
+    case = case_of(series, variables={"innodb_flush_method": "O_DIRECT"})
+    assert named(case, "host.io_wait") == ["host.io_wait"] * wait
