@@ -13,6 +13,7 @@ import pytest
 from volbench.core.records.named_metrics import (
     CPU,
     CgroupCpu,
+    Client,
     Diskstats,
     Innodb,
     NamedMetric,
@@ -69,7 +70,7 @@ def reads(rate: float | Floats, in_server_ms: float, at_device_ms: float, statem
 
 @pytest.mark.parametrize(("throttled", "pool"), [(0.49, True), (0.51, False)])
 def test_a_quotas_waits_are_no_work_for_a_larger_pool(throttled: float, pool: bool) -> None:
-    """A read of 2 ms of which the device has 0.3: of the 80 % of the time that reads take, 15 % are at the device."""
+    """Reads of 2 ms take 80 % of the time, and are at the device for 0.3 ms."""
     series = reads(4000.0 * UNEVEN, 2.0, 0.3, 10.0 * UNEVEN) | {
         (Innodb.buffer_pool_miss_ratio, ""): 0.1,
         (Innodb.pages_read_per_s, ""): 4000.0,
@@ -84,11 +85,46 @@ def test_a_quotas_waits_are_no_work_for_a_larger_pool(throttled: float, pool: bo
     [(0.49, 5.0, True), (0.51, 5.0, False), (0.51, 1.0, True)],
 )
 def test_a_quotas_waits_are_no_wait_above_the_volume(throttled: float, used: float, wait: bool) -> None:
-    """Reads of 20 ms, 0.3 of them at the device, are 60 % of the time; tasks run or wait for CPUs in 50 or 10 %."""
+    """Reads of 20 ms, of which the device has 0.3, take 60 % of the time; tasks are at CPUs in 50 or 10 % of it."""
     series = reads(300.0 * UNEVEN, 20.0, 0.3, 10.0 * UNEVEN) | {
         (CgroupCpu.throttled_ratio, "server"): throttled,
         (Tasks.cpus_used, "server"): 0.4,
         (Tasks.run_delay_s_per_s, "server"): used - 0.4,
     }
     case = case_of(series, variables={"innodb_flush_method": "O_DIRECT"})
+    assert named(case, "host.io_wait") == ["host.io_wait"] * wait
+
+
+STOPPED = slice(28, 31)
+
+
+@pytest.mark.parametrize(("each_ms", "wait"), [(0.5, False), (20.0, True)])
+def test_reads_that_are_long_while_the_server_is_paused_are_no_wait_above_the_volume(
+    each_ms: float, wait: bool
+) -> None:
+    """Twenty transactions a second by a rate of their own, of a read each; for 3 s nothing at all, then all go on.
+
+    The reads that ended with the pause have nearly all of the time; else they are as long as at the device.
+    """
+    rate = 20.0 * UNEVEN
+    series = reads(rate, each_ms, 0.5, rate * (each_ms + 1) / 1000)
+    tps, slowest = rate.copy(), np.full(SECONDS, 2 * each_ms)
+    for key in (PS.statement_s_per_s, PS.wait_s_per_s, PS.file_read_s_per_s):
+        (entity,) = (entity for metric, entity in series if metric == key)
+        spent = np.array(series[key, entity])
+        spent[STOPPED] = 0.0
+        spent[31] += 24.0
+        series[key, entity] = spent
+    tps[STOPPED], slowest[31] = 0.0, 3000.0
+    done = np.where(tps > 0, rate, 0.0)
+    series |= {
+        (Client.tps, ""): tps,
+        (Client.latency_ms_max, ""): slowest,
+        (PS.file_reads_per_s, "data"): done,
+        (Diskstats.reads_per_s, "sda"): done,
+        (Diskstats.aqu_sz, "sda"): done * 0.0005,
+        (Diskstats.util_ratio, "sda"): done * 0.0005,
+    }
+    case = case_of(series, threads=8, rate=20.0, variables={"innodb_flush_method": "O_DIRECT"})
+    assert named(case, "server.stall") == ["server.stall"]
     assert named(case, "host.io_wait") == ["host.io_wait"] * wait

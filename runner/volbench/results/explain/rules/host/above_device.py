@@ -37,6 +37,7 @@ from volbench.results.explain.rules.shared_evidence import (
     hidden_write_share,
     loss_rows,
     storage_is_negligible,
+    without_stands,
 )
 from volbench.results.explain.wording import amount, number, percent, row
 from volbench.results.stats.grid import Floats, Mask, mean
@@ -273,6 +274,8 @@ def _unnamed(case: Case, lost: LostTime) -> Cause | None:
     limits = host_limits(case, lost)
     if not limits and (case.cpu_bound or case.is_throttled) and not _cpu_is_little(case, lost):
         return None  # an operation that is done waits for a CPU, too
+    if not limits and _lost_in_stands_only(case, lost.direction):
+        return None
     rows = [*_layer_rows(lost)]
     checks: list[bool | None] = [True]
     window_s = case.window_s
@@ -296,6 +299,12 @@ def _unnamed(case: Case, lost: LostTime) -> Cause | None:
         one_of_two=device is not None,
         decided_by="metered" if limits else "level",
     )
+
+
+def _lost_in_stands_only(case: Case, direction: Direction) -> bool:
+    """Whether operations lose little time while clients go on: a server that is paused holds what is done, too."""
+    moving = without_stands(case)
+    return moving is not case and _lost(moving, direction) is None
 
 
 def _cpu_is_little(case: Case, lost: LostTime) -> bool:
