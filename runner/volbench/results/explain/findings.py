@@ -25,7 +25,7 @@ from volbench.results.explain.rules.network import shares_of_latency
 from volbench.results.explain.rules.shared_evidence import (
     Effect,
     effect_rows,
-    external_log,
+    log_elsewhere,
     loss_rows,
     storage_share_max,
 )
@@ -121,13 +121,13 @@ def _clears(case: Case, finding: Cause) -> bool:
     """Whether so little time is left for waits for the volume that a faster one changes little.
 
     It is known of no step whose statements, or streams, do not tell how long they wait for files, and of none with
-    the file system's log on a device that was not looked at. Waits above the device are no waits for it. Whether
-    the instance's or the volume's limit is met is counted, and asks for no time.
+    a log on a device that was not looked at. Waits above the device are no waits for it. Whether the instance's or
+    the volume's limit is met is counted, and asks for no time.
     """
     if finding.cause in OF_INSTANCE:
         return True
     left = storage_share_max(case) if step_kind(case.kind).has_statements else case.waiting_share
-    if left is None or external_log(case.mount_options) is not None:
+    if left is None or log_elsewhere(case) is not None:
         return False
     above = (finding.share or 0.0) if finding.rule in OUTSIDE else 0.0
     return left - above < limit.SHARE_MIN

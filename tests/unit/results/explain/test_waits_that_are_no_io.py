@@ -1,4 +1,4 @@
-"""Reads that are done at the device and wait for something else: a CPU quota, a server that is paused.
+"""Operations that wait for something else than the device: a CPU quota, a paused server, a log on another device.
 
 Constant series with one thing changed; the figures are literals.
 """
@@ -128,3 +128,37 @@ def test_reads_that_are_long_while_the_server_is_paused_are_no_wait_above_the_vo
     case = case_of(series, threads=8, rate=20.0, variables={"innodb_flush_method": "O_DIRECT"})
     assert named(case, "server.stall") == ["server.stall"]
     assert named(case, "host.io_wait") == ["host.io_wait"] * wait
+
+
+def syncs_of_logs(writes: float, write_ms: float) -> Case:
+    """The binary log is synced 400 times a second, 10 ms each; this device writes so often."""
+    series: Series = {
+        (PS.statement_s_per_s, ""): 10.0,
+        (PS.wait_s_per_s, "file_binlog"): 4.0,
+        (PS.file_syncs_per_s, "binlog"): 400.0,
+        (PS.file_sync_s_per_s, "binlog"): 4.0,
+        (PS.file_sync_ms, "binlog"): 10.0,
+        (Diskstats.reads_per_s, "sda"): 10.0,
+        (Diskstats.writes_per_s, "sda"): writes * UNEVEN,
+        (Diskstats.r_await_ms, "sda"): 0.2,
+        (Diskstats.w_await_ms, "sda"): write_ms,
+        (Diskstats.aqu_sz, "sda"): writes * UNEVEN * write_ms / 1000,
+        (CPU.user_ratio, ""): 0.2,
+        (CPU.system_ratio, ""): 0.05,
+    }
+    return case_of(series)
+
+
+@pytest.mark.parametrize(("writes", "elsewhere"), [(99.0, True), (101.0, False)])
+@pytest.mark.parametrize(("cause", "write_ms"), [("host.io_wait", 0.2), ("storage.sync_latency", 3.0)])
+def test_syncs_of_a_log_that_this_device_does_not_write_say_little_of_it(
+    cause: str, write_ms: float, writes: float, elsewhere: bool
+) -> None:
+    """No mount option states that the log has another device: one write for four syncs is none of its writes."""
+    case = syncs_of_logs(writes, write_ms)
+    rules = [rule for rule in RULES if cause in rule.causes]
+    (finding,) = (item for rule in rules for item in rule.find(case) if item.cause == cause)
+    assert finding.one_of_two is elsewhere
+    texts = f"{finding.advice} {' '.join(piece.text for piece in finding.evidence)}"
+    assert ("synced 400 times a second and the device writes 99 times" in texts) is elsewhere
+    assert not (elsewhere and finding.volume_advice)

@@ -15,8 +15,8 @@ from volbench.results.explain.evidence.processors import CELL, task_use
 from volbench.results.explain.rules.host.syncs_on_cpus import short_sync
 from volbench.results.explain.rules.levers import fewer_of_none
 from volbench.results.explain.rules.shared_evidence import (
-    external_log,
     hidden_write_share,
+    log_elsewhere,
     slowest_sync_ms,
     storage_share_max,
 )
@@ -47,10 +47,10 @@ CAUSES = (
             " ms each, 4 ms together), where the rest of it is at most eight times what a read waits between device"
             " and server; and nothing is acquitted with a p99 or a slowest transaction that is more than twice"
             " what the accounted pieces make. Of a step that works on files itself, at least half of its streams'"
-            " time must be at the device or on a CPU; a file system whose log is on another device clears nobody"
-            " who syncs, and a step that measures the volume (fio) and waits for it clears nothing: it is as fast"
-            " as the volume. volbench says `none` only with statement times: `sar` and `iostat` alone never clear a"
-            " volume."
+            " time must be at the device or on a CPU; a log on another device (by the mount options, or since it is"
+            " synced more than four times for each write of this one) clears nobody who syncs, and a step that"
+            " measures the volume (fio) and waits for it clears nothing: it is as fast as the volume. volbench says"
+            " `none` only with statement times: `sar` and `iostat` alone never clear a volume."
         ),
         advice=(
             "Look at the other findings. Where the storage's share is large but each wait is short, fewer"
@@ -145,8 +145,8 @@ def waits_for_files(case: Case) -> bool:
 
 
 def _log_is_elsewhere(case: Case) -> bool:
-    """Whether the log of the file system is on another device, which may be what sessions wait for."""
-    if external_log(case.mount_options) is None:
+    """Whether a log is on another device, which may be what sessions wait for."""
+    if log_elsewhere(case) is None:
         return False
     budget = case.budget
     syncs = 1.0 if budget is None else budget.share("redo_sync", "binlog_sync", "binlog_group", "doublewrite")
@@ -213,11 +213,11 @@ def missing_evidence(case: Case) -> list[str]:
 def why_unexplained(case: Case) -> str:
     """Return why a step has no finding at all, not even `none`."""
     share, unseen = case.storage_share, case.unseen_share
-    log = external_log(case.mount_options)
+    elsewhere = log_elsewhere(case)
     if of_files := _why_of_files(case):
         return of_files
-    if _log_is_elsewhere(case):
-        return f"the file system's log is on {log}, a device that was not looked at"
+    if elsewhere is not None and _log_is_elsewhere(case):
+        return elsewhere
     if unseen is not None and unseen >= limit.UNSEEN_SHARE_MIN:
         return f"{percent(unseen)} of statement time is no instrumented wait, and more than all CPU time"
     if share is not None and share >= limit.STORAGE_SHARE_MIN:

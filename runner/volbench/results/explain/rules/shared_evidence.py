@@ -42,6 +42,8 @@ STANDING_MIN = 0.1
 """Of a step: with so much of it in stands, what was there all along explains the rest only."""
 MOVING_MIN = 0.25
 """Of the intervals: with less left, stands are what a step mostly is."""
+WRITES_OF_SYNC_MIN = 0.25
+"""Writes of a device for each sync of its logs, at least: the server counts a seek or a stat with the syncs."""
 NICED_MIN = 0.01
 """Of all CPUs' time: less is not worth a word."""
 RISE_MIN = 1.2
@@ -175,6 +177,27 @@ def external_log(mount_options: Sequence[str]) -> str | None:
     """
     names = ("logdev=", "journal_dev=", "journal_path=")
     return next((option.partition("=")[2] for option in mount_options if option.startswith(names)), None)
+
+
+def log_elsewhere(case: Case) -> str | None:
+    """Why syncs of a log wait for a device that was not looked at, in a clause; None: nothing says so.
+
+    The file system's options state it. Or the balance of layers does: a sync writes what was logged before it, one
+    write at least, so that a device that has the logs writes as often as they are synced.
+    """
+    device = external_log(case.mount_options)
+    if device is not None:
+        return f"the file system's log is on {device}, a device that was not looked at"
+    if case.elsewhere:  # those that are on volumes of their own are looked at there
+        return None
+    syncs, writes = server_flow(case.grid, "sync", LOGS), None if case.device is None else case.device.writes
+    synced, written = None if syncs is None else mean(syncs.rate), mean(writes)
+    if not synced or written is None or written >= WRITES_OF_SYNC_MIN * synced:
+        return None
+    return (
+        f"the logs are synced {number(synced)} times a second and the device writes {number(written)} times: they"
+        " are on a device that was not looked at"
+    )
 
 
 def latency_floor(case: Case) -> Iterator[EvidenceRow]:

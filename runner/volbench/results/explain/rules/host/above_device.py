@@ -33,8 +33,8 @@ from volbench.results.explain.rules.host.lost_time import LostTime, lost_of_stre
 from volbench.results.explain.rules.shared_evidence import (
     context,
     effect_rows,
-    external_log,
     hidden_write_share,
+    log_elsewhere,
     loss_rows,
     storage_is_negligible,
     without_stands,
@@ -58,8 +58,8 @@ _LOOK_ABOVE = (
     " IOReadIOPSMax; io.max or blkio.throttle.* of the pod's cgroup), the filesystem, the device's queue."
 )
 _ELSEWHERE = (
-    "The file system's log is on {device}, which was not looked at: a sync waits for it, too. Look at that device"
-    " (iostat -x), then above the volume (limits of the server's control group, the device's queue)."
+    "A sync waits for more than this volume: {reason}. Look at that device (iostat -x), then above the volume"
+    " (limits of the server's control group, the device's queue)."
 )
 _RAISE = (
     "Raise this limit of the server's control group or one above it (docker run --device-{verb}-{unit},"
@@ -287,16 +287,16 @@ def _unnamed(case: Case, lost: LostTime) -> Cause | None:
         window_s = plateau.window_s
     elif lost.direction == "write":
         checks.append(None)  # what a sync is made of is bounded, not counted
-    device = external_log(case.mount_options) if lost.direction == "write" else None
+    elsewhere = log_elsewhere(case) if lost.direction == "write" else None
     return Cause(
         cause=HOST_LIMIT if limits else HOST_WAIT,
         window_s=window_s,
         share=lost.share,
         checks=tuple(checks),
         evidence=(*rows, *context(case)),
-        advice=_LOOK_ABOVE if device is None else _ELSEWHERE.format(device=device),
-        volume_advice=VOLUME_CHANGES_LITTLE if device is None else "",
-        one_of_two=device is not None,
+        advice=_LOOK_ABOVE if elsewhere is None else _ELSEWHERE.format(reason=elsewhere),
+        volume_advice=VOLUME_CHANGES_LITTLE if elsewhere is None else "",
+        one_of_two=elsewhere is not None,
         decided_by="metered" if limits else "level",
     )
 

@@ -30,6 +30,7 @@ from volbench.results.explain.rules.shared_evidence import (
     data_read_ms,
     hidden_commit_share,
     latency_floor,
+    log_elsewhere,
     slowest_sync_ms,
 )
 from volbench.results.explain.wording import number, percent, row
@@ -127,7 +128,12 @@ def _slow_files(case: Case) -> Iterator[Cause]:
 
 
 def _perhaps_above(case: Case, finding: Cause) -> Cause:
-    """One of two where the device took a small part of the syncs: what has the rest is not known."""
+    """One of two where the device took a small part of the syncs, or the logs are on another one."""
+    elsewhere = log_elsewhere(case)
+    if elsewhere is not None:
+        return replace(
+            finding, one_of_two=True, evidence=(*finding.evidence, row("log_elsewhere", None, "1", elsewhere))
+        )
     lost = None if case.device is None else lost_syncs(case)
     if lost is None:
         return finding
