@@ -31,6 +31,7 @@ from volbench.results.explain.evidence.disks_below import disks_below
 from volbench.results.explain.findings import Explanation, explain_case, explain_component
 from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.pooling import common_notes, finding_rows, refuted_rows, with_components
+from volbench.results.explain.rules.advice import HALF
 from volbench.results.explain.rules.by_response import measured_advice
 from volbench.results.explain.shares import HINT_BELOW, with_shares_that_fit
 from volbench.results.explain.wording import row
@@ -171,7 +172,8 @@ def _with_advice(
     for finding in rows:
         view = cells.get(finding.cell_ids[0]) if finding.cell_ids else None
         level = None if measured is None or view is None else measured.level(finding.volume, view.threads)
-        more = "" if view is None else measured_advice(finding.cause, measured, level, view.base_await_ms)
+        base_ms = None if view is None else view.base_await_ms
+        more = measured_advice(finding.cause, measured, level, base_ms, estimates_p95=HALF in finding.advice)
         is_whole = not finding.component and (finding.confidence or 0.0) >= HINT_BELOW
         yield finding.model_copy(update={"advice": finding.advice + more}) if more and is_whole else finding
 

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from volbench.core.base.text import duration, number
+from volbench.core.base.text import duration, number, percent
 from volbench.core.profile.limits import latency_s
 from volbench.errors import Undecided
 from volbench.results.credits.work import Work, constant
 from volbench.results.explain.accounts.demand import Demand, PredictionUnavailable
 from volbench.results.explain.accounts.what_if import OtherVolume, Outlook, Prediction, other_volume, predict
+from volbench.results.explain.accounts.what_if_response import P95
 from volbench.results.recommend.catalogue import Candidate
 from volbench.results.recommend.evidence import Check, Setting
 from volbench.results.recommend.goal import MODEL_DOUBT, Chance, Goal, chance_below
@@ -24,6 +25,7 @@ from volbench.results.recommend.loop_simulation import Service, simulated_p95_s
 from volbench.results.recommend.recorded_load import backup_chance
 from volbench.results.recommend.server import ServerFigures, server_settings
 from volbench.results.recommend.settings import volume_settings
+from volbench.results.response.measured import MeasuredResponse
 
 WIDENED = 1.2
 """Times an interval of p95: of 392 pairs of loads and volumes (results/examples/what-if), 91 % lay in theirs."""
@@ -40,12 +42,16 @@ _SIGMA = 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """One load on one volume. `spec`: of an emulated volume, for checks against it; empty where it is not known."""
+    """One load on one volume. `spec`: of an emulated volume, for checks against it; empty where it is not known.
+
+    `response`: what waits cost the load, where the server's counts confirm it.
+    """
 
     volume: str
     step: str
     demands: tuple[Demand | PredictionUnavailable, ...]
     spec: str = ""
+    response: MeasuredResponse | None = None
 
     @property
     def known(self) -> tuple[Demand, ...]:
@@ -79,7 +85,8 @@ class MeasuredLoad:
     def notes(self) -> tuple[str, ...]:
         """What was read, assumed and left out."""
         about = [f"{load.step} on {load.volume}" for load in self.loads]
-        return (f"read: {', '.join(about)}; p95 is of transactions", *self.more_notes)
+        by_demand = (text for load in self.loads if (text := _why_by_demand(load)))
+        return (f"read: {', '.join(about)}; p95 is of transactions", *by_demand, *self.more_notes)
 
     def require_known(self) -> None:
         """Raise Undecided where a load says nothing of other volumes, or the run itself refutes the forecast."""
@@ -166,6 +173,21 @@ class MeasuredLoad:
                         f"from {load.volume}, {load.step} on {other.volume} would have p95 of"
                         f" {number(low)} to {number(high)} ms; measured: {number(measured)} ms"
                     )
+
+
+def _why_by_demand(load: Measured) -> str:
+    """Return why a load whose response was measured is forecast from its demand; empty where none was measured."""
+    check = None if load.response is None else load.response.tails.get(P95)
+    if check is None:
+        return ""
+    why = check.reason or (
+        f"p95 by it was off by at most {percent(check.error_max)} on this run, and no recommendation by it was"
+        " ever held against a measured volume"
+    )
+    return (
+        f"{load.step}: p95 is forecast from the load's demand; the measured response, by which explain --what-if"
+        f" tells the mean, is not used for it: {why}"
+    )
 
 
 def expected_interval(outlook: Outlook) -> tuple[float, float] | None:

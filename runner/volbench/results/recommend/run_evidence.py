@@ -77,6 +77,7 @@ def _measured(loaded: LoadedRun, explained: RunExplanation, steps: Sequence[str]
             step=step,
             demands=tuple(view.demand for view in views.values()),
             spec=_spec(specs[volume]),
+            response=explained.measured.get(step),
         )
 
 

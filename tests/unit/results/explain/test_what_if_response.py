@@ -181,6 +181,18 @@ def test_advice_says_what_shorter_reads_give_with_the_slopes_interval() -> None:
     assert "without its queue (reads of 0.5 in place of 2 ms) gives 13 ms a transaction [11.5, 14.5]" in queued
 
 
+def test_advice_says_why_its_estimate_of_p95_is_not_by_the_response() -> None:
+    """Two figures of one advice are by two models: a reader may see that they differ, and is told why."""
+    failed = TailCheck(statistic="p95", errors=(0.4,), reason="p95 was off by up to 40 %")
+    held = TailCheck(statistic="p95", errors=(0.1, -0.2))
+    for check, why in ((failed, "p95 was off by up to 40 %"), (held, "off by at most 20 % on this run")):
+        measured = dataclasses.replace(MEASURED, tails={0.95: check})
+        text = measured_advice("storage.read_latency", measured, LEVEL, None, estimates_p95=True)
+        assert " The estimate for half of p95 is from the load's demand" in text
+        assert text.endswith(f"{why}.")
+        assert "demand" not in measured_advice("storage.read_latency", measured, LEVEL, None)
+
+
 @pytest.mark.parametrize(
     ("cause", "measured", "level", "base_ms"),
     [

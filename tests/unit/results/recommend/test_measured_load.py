@@ -16,6 +16,8 @@ from volbench.results.recommend.goal import Goal
 from volbench.results.recommend.loop_simulation import Service, simulated_p95_s
 from volbench.results.recommend.measured_load import Measured, MeasuredLoad
 from volbench.results.recommend.server import ServerFigures
+from volbench.results.response.measured import MeasuredResponse
+from volbench.results.response.tails import TailCheck
 
 OFFERED = candidates(load_prices(), size_bytes=100 << 30, profiles=("ebs-gp3", "ebs-io2"))
 READS = Demand(
@@ -96,6 +98,22 @@ def test_a_run_whose_other_volume_refutes_the_forecast_recommends_nothing() -> N
         evidence(measured(slow, volume="b", spec="ebs-gp3?iops=6000")).require_known()
     right = dataclasses.replace(READS, p95_s=0.1)
     evidence(measured(right, volume="b", spec="ebs-gp3?iops=6000")).require_known()
+
+
+@pytest.mark.parametrize(
+    ("check", "why"),
+    [
+        (TailCheck(statistic="p95", errors=(0.4,), reason="p95 was off by 40 %"), "p95 was off by 40 %"),
+        (TailCheck(statistic="p95", errors=(0.1, -0.2)), "p95 by it was off by at most 20 % on this run"),
+    ],
+)
+def test_notes_say_why_p95_is_not_by_the_measured_response(check: TailCheck, why: str) -> None:
+    response = MeasuredResponse(costs=(), levels=(), tails={0.95: check})
+    load = MeasuredLoad(name="run", loads=(dataclasses.replace(measured(), response=response),), server=SERVER)
+    (note,) = (note for note in load.notes if "measured response" in note)
+    assert note.startswith("load: p95 is forecast from the load's demand")
+    assert why in note
+    assert not any("measured response" in note for note in evidence().notes)
 
 
 def test_a_load_without_costs_is_refused_with_its_reason() -> None:

@@ -32,6 +32,8 @@ MISS_TARGET = 0.01
 BOUND_MIN = 1.5
 """Of what there is: a lower bound below it is no ground to choose a size by."""
 CPUS_MAX = 256
+HALF = " For half of "
+"""How an estimate of what half of p95 takes begins: it is made from the load's demand."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +191,7 @@ def goal_text(case: Case, *, within: str = "") -> str:
             median(case.at(Client.latency_ms_p95)),
             f"the median interval's p95{within and f' {within}'}",
         )
-    return "" if p95_ms is None else f" For half of {which} ({number(p95_ms / 2)} in place of {number(p95_ms)} ms)"
+    return "" if p95_ms is None else f"{HALF}{which} ({number(p95_ms / 2)} in place of {number(p95_ms)} ms)"
 
 
 def p95_text(
