@@ -81,6 +81,38 @@ def test_what_others_do_must_be_enough_for_the_loss() -> None:
     assert all(item.share is not None and item.share <= 0.85 for item in finding)
 
 
+@pytest.mark.parametrize(
+    ("part", "least", "most", "kind"),
+    [(0.05, 0.85, 1.0, "all held"), (0.65, 0.25, 0.45, "all held"), (0.85, 0.05, 0.25, "some failed")],
+)
+def test_what_transactions_wait_longer_for_cpus_is_not_taken_by_others_io(
+    part: float, least: float, most: float, kind: str
+) -> None:
+    """Others read much from a disk that does not mind, and use the CPUs: half of the speed is lost there."""
+    case = case_of("clean")
+    begin = np.arange(len(case.grid)) >= len(case.grid) // 2
+    slower = neighbour(case, reads=begin * 6000.0, kib=16.0, tps=np.where(begin, 0.4, 1.0))
+    tps = slower.at(Client.tps)
+    assert tps is not None
+    assert case.threads is not None
+    rate_before, rate_now = (float(np.nanmean(tps[mask])) for mask in (~begin, begin))
+    before_s, now_s = case.threads / rate_before, case.threads / rate_now
+    cpus_before_s = 0.05 * before_s
+    cpus_now_s = cpus_before_s + part * (now_s - before_s)
+    runnable = np.where(begin, cpus_now_s * rate_now, cpus_before_s * rate_before)
+
+    def beside_cpus(times: float) -> Case:
+        used, delay = (("tasks", metric, "cell") for metric in ("cpus_used", "run_delay_s_per_s"))
+        return with_columns(slower, {used: 0.1 * times * runnable, delay: 0.9 * times * runnable})
+
+    (free,), (finding,) = (foreign_findings(beside_cpus(times)) for times in (0.0, 1.0))
+    assert free.share is not None
+    assert finding.share is not None
+    assert least <= finding.share / free.share <= most
+    assert finding.kind == kind
+    assert ("cpu_of_rise" in [row.metric for row in finding.evidence]) is (part > 0.15)
+
+
 def test_a_few_intervals_with_others_are_not_all_of_the_time_between() -> None:
     """Three intervals of a second with others and four without: the finding has the part that it states."""
     case = case_of("clean")

@@ -21,6 +21,7 @@ from volbench.results.explain.evidence.foreign import (
 from volbench.results.explain.evidence.layers import stretches
 from volbench.results.explain.rule import EXPLAINS_WAITS, FOREIGN, Rule
 from volbench.results.explain.rules.host.above_device import GAP_S
+from volbench.results.explain.rules.host.processors import cpu_part_of_rise
 from volbench.results.explain.rules.shared_evidence import (
     CLIENT_FIGURES,
     Effect,
@@ -52,7 +53,8 @@ CAUSES = (
             " time. Without such an effect it explains at most the part of an operation's time for which it waits"
             " behind others: of N operations in flight, N / (1 + N), and the others' part of that. What others do"
             " must be enough for the loss: a part s of the device's work, each piece at most 4 times as costly as"
-            " one of the server's. Under 15 % of the latency of its time it is not named."
+            " one of the server's. What a transaction is longer on or before a CPU meanwhile is not put down to it."
+            " Under 15 % of the latency of its time it is not named."
         ),
         advice=(
             "Find the other user (`iotop`, `pidstat -d`, volumes on the same disk, a snapshot) and move it, or"
@@ -74,6 +76,9 @@ ENOUGH = 0.8
 """Of a loss, what others' part of the device must be able to take, to be its cause."""
 MOST_OF_DEVICE = 0.5
 """Of the device's operations or bytes: who has less is not who fills it."""
+CPUS_MAX = 0.75
+"""Of what a transaction took longer: with more of it on or before CPUs, others' I/O took little of it."""
+CPUS_SHOWN_MIN = 0.15
 MOST_OF = 0.9
 """Where I/O of others fills less than this of the time from its begin to its end, the finding says how much."""
 _FIND_WHO = (
@@ -95,11 +100,14 @@ def foreign_findings(case: Case) -> list[Cause]:
     window_s = float(case.grid.t_s[first]) - case.grid.width_s, float(case.grid.t_s[last])
     effects = [*effect_rows(case, active)] if bounded else []
     worst = _worst(effects)
-    share = _share(case, flow, active, worst)
+    cpus = _at_cpus(case, active, worst)
+    share = _share(case, flow, active, worst, left=1 - cpus)
     meanwhile = None if share is None else share / (case.time_share_of(active) or 1.0)
     if worst is None and meanwhile is not None and meanwhile < limit.SHARE_MIN:  # nobody waits for it
         return []
     enough = None if worst is None else _sufficient(case, flow, active) >= ENOUGH * (1 - 1 / worst.slowdown)
+    if cpus > CPUS_MAX:
+        enough = False
     checks = (
         True,
         True if bounded else None,
@@ -116,6 +124,7 @@ def foreign_findings(case: Case) -> list[Cause]:
                 *_flow_rows(case, flow, active, bounded=bounded),
                 *_shown(effects, worst),
                 *loss_rows(effects),
+                *_cpu_rows(cpus),
                 *context(case),
             ),
             advice=f"{_amount_to_move(flow, active)} {_FIND_WHO}",
@@ -130,6 +139,19 @@ def _worst(effects: list[Effect]) -> Effect | None:
     worse = [effect for effect in effects if effect.is_worse]
     of_clients = [effect for effect in worse if effect.evidence.metric in CLIENT_FIGURES]
     return max(of_clients or worse, key=lambda effect: effect.slowdown, default=None)
+
+
+def _at_cpus(case: Case, active: Mask, worst: Effect | None) -> float:
+    """Of what clients' transactions took longer meanwhile, the part on and before CPUs; 0 where it is not known."""
+    if worst is None or worst.evidence.metric not in CLIENT_FIGURES:
+        return 0.0
+    return min(1.0, max(0.0, cpu_part_of_rise(case, active) or 0.0))
+
+
+def _cpu_rows(part: float) -> Iterator[EvidenceRow]:
+    if part >= CPUS_SHOWN_MIN:
+        text = f"{percent(part)} of what a transaction took longer is running and waiting for CPUs, and no I/O"
+        yield row("cpu_of_rise", part, "1", text)
 
 
 def _amount_to_move(flow: ForeignFlow, active: Mask) -> str:
@@ -277,9 +299,12 @@ def _shown(effects: list[Effect], worst: Effect | None) -> list[EvidenceRow]:
     return clear or [effect.evidence for effect in effects[:1] if worst is None]
 
 
-def _share(case: Case, flow: ForeignFlow, active: Mask, worst: Effect | None) -> float | None:
+def _share(
+    case: Case, flow: ForeignFlow, active: Mask, worst: Effect | None, *, left: float = 1.0
+) -> float | None:
     """The part of the latency that others' I/O explains: while it lasts, all by which this server became slower.
 
+    `left` is the part of a client's longer time that CPUs do not explain.
     Where no effect is seen, or there is no time without it: the volume's share of the latency, times the part of
     an operation's time for which it waits behind others' operations at most (`_behind_others`).
     """
@@ -287,7 +312,7 @@ def _share(case: Case, flow: ForeignFlow, active: Mask, worst: Effect | None) ->
         lost = 1 - 1 / worst.slowdown
         if worst.evidence.metric not in CLIENT_FIGURES and case.storage_share is not None:
             lost *= case.storage_share  # a read or a sync is a part of a transaction
-        return min(lost, _sufficient(case, flow, active)) * case.time_share_of(active)
+        return min(left * lost, _sufficient(case, flow, active)) * case.time_share_of(active)
     storage, behind = case.storage_share, _behind_others(case, flow)
     if storage is None:
         return None

@@ -128,23 +128,33 @@ def cpus_explain_fall(case: Case, fallen: Mask) -> bool:
 
     Args:
         fallen: intervals in which the load did little, shape (buckets,).
+    """
+    part = cpu_part_of_rise(case, fallen)
+    return part is not None and part >= _MOST_OF_RISE
+
+
+def cpu_part_of_rise(case: Case, slower: Mask) -> float | None:
+    """Running and waiting for CPUs as a part of what a transaction took longer in some intervals; None: not known.
+
+    Args:
+        slower: intervals in which the load did less, shape (buckets,).
 
     Little's law for a closed loop of N clients at X transactions/s, U + D of them on or before a CPU: a transaction
-    takes N / X in all, (U + D) / X of it for CPUs. The second must rise by at least half of what the first does.
+    takes N / X in all, (U + D) / X of it for CPUs. The part is the rise of the second over that of the first.
     """
     account, tps = case.cpu_account, case.at(Client.tps)
     if account is None or account.delay is None or tps is None or not case.threads or case.rate is not None:
-        return False
+        return None
     runnable = account.own + account.delay
     known = np.isfinite(runnable) & np.isfinite(tps)
     took = []
-    for intervals in (fallen & known, ~fallen & known):
+    for intervals in (slower & known, ~slower & known):
         rate = float(tps[intervals].sum())
         if rate <= 0:
-            return False
+            return None
         took.append((float(intervals.sum()) * case.threads / rate, float(runnable[intervals].sum()) / rate))
     (whole, cpu), (whole_before, cpu_before) = took
-    return cpu - cpu_before >= _MOST_OF_RISE * (whole - whole_before) > 0
+    return (cpu - cpu_before) / (whole - whole_before) if whole > whole_before else None
 
 
 def _saturated(case: Case) -> Iterator[Cause]:
