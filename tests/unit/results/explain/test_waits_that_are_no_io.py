@@ -98,14 +98,8 @@ def test_a_quotas_waits_are_no_wait_above_the_volume(throttled: float, used: flo
 STOPPED = slice(28, 31)
 
 
-@pytest.mark.parametrize(("each_ms", "wait"), [(0.5, False), (20.0, True)])
-def test_reads_that_are_long_while_the_server_is_paused_are_no_wait_above_the_volume(
-    each_ms: float, wait: bool
-) -> None:
-    """Twenty transactions a second by a rate of their own, of a read each; for 3 s nothing at all, then all go on.
-
-    The reads that ended with the pause have nearly all of the time; else they are as long as at the device.
-    """
+def paused(each_ms: float, asked: float | None) -> Case:
+    """Twenty transactions a second, of a read each; for 3 s nothing at all, then all go on."""
     rate = 20.0 * UNEVEN
     series = reads(rate, each_ms, 0.5, rate * (each_ms + 1) / 1000)
     tps, slowest = rate.copy(), np.full(SECONDS, 2 * each_ms)
@@ -125,9 +119,25 @@ def test_reads_that_are_long_while_the_server_is_paused_are_no_wait_above_the_vo
         (Diskstats.aqu_sz, "sda"): done * 0.0005,
         (Diskstats.util_ratio, "sda"): done * 0.0005,
     }
-    case = case_of(series, threads=8, rate=20.0, variables={"innodb_flush_method": "O_DIRECT"})
+    return case_of(series, threads=8, rate=asked, variables={"innodb_flush_method": "O_DIRECT"})
+
+
+@pytest.mark.parametrize(("each_ms", "wait"), [(0.5, False), (20.0, True)])
+def test_reads_that_are_long_while_the_server_is_paused_are_no_wait_above_the_volume(
+    each_ms: float, wait: bool
+) -> None:
+    """Reads that ended with the pause have nearly all of the time; else they are as long as at the device."""
+    case = paused(each_ms, 20.0)
     assert named(case, "server.stall") == ["server.stall"]
     assert named(case, "host.io_wait") == ["host.io_wait"] * wait
+
+
+@pytest.mark.parametrize(("rate", "share"), [(20.0, 0.92), (None, 0.05)])
+def test_a_pause_has_the_part_of_the_clients_time_that_they_spent_in_it(rate: float | None, share: float) -> None:
+    """A pause of 3 s in a minute: clients with a rate of their own are hardly at anything else, a loop's are."""
+    (stand,) = (rule for rule in RULES if "server.stall" in rule.causes)
+    (finding,) = stand.find(paused(0.5, rate))
+    assert finding.share == pytest.approx(share, abs=0.03)
 
 
 def syncs_of_logs(writes: float, write_ms: float) -> Case:

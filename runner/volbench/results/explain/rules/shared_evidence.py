@@ -235,9 +235,7 @@ def without_stands(case: Case) -> Case:
     """The case while the volume moved: a stall is a finding of its own, and no latency of an operation."""
     grid, standing = without_stalls(case.grid, case.storage_stalls), stands_of(case)
     if grid is case.grid and standing.who:
-        moving = np.ones(len(grid), dtype=np.bool_)
-        for stand in standing.stands:
-            moving[stand.buckets] = False
+        moving = ~standing.around(len(grid))
         grid = grid.where(moving) if moving.mean() >= MOVING_MIN else grid
     return case if grid is case.grid else replace(case, grid=grid)
 
@@ -264,6 +262,13 @@ class Standing:
     in_statements: bool | None = None
     loss: float = 0.0
     window_s: tuple[float, float] = (0.0, 0.0)
+
+    def around(self, buckets: int) -> Mask:
+        """Intervals in which a stand lies or ends, shape (buckets,)."""
+        mask = np.zeros(buckets, dtype=np.bool_)
+        for stand in self.stands:
+            mask[stand.buckets] = True
+        return mask
 
 
 def stands_of(case: Case) -> Standing:
@@ -301,6 +306,24 @@ def stands_of(case: Case) -> Standing:
             float(case.grid.t_s[stands[-1].last]),
         ),
     )
+
+
+def stand_share(case: Case, seconds: float, around: Mask) -> float:
+    """Of the clients' time, what they spent while nothing went on.
+
+    Clients of a closed loop are always at a transaction: it is that part of the step. Those of a load with a rate
+    of its own are at one for a small part of the time, and all of them in a stand: it is that part of the time of
+    statements, which is counted when they end.
+
+    Args:
+        case: the step.
+        seconds: of all stands.
+        around: intervals in which they lie or end, shape (buckets,).
+    """
+    of_step = min(1.0, seconds / case.length_s)
+    if case.rate is None or case.budget is None:
+        return of_step
+    return max(of_step, case.time_share_of(around))
 
 
 def stand_loss_rows(standing: Standing) -> Iterator[EvidenceRow]:

@@ -15,7 +15,13 @@ from volbench.results.explain.evidence.device import DIRECTIONS
 from volbench.results.explain.evidence.layers import configured_limits
 from volbench.results.explain.evidence.processors import SERVER
 from volbench.results.explain.rule import Rule
-from volbench.results.explain.rules.shared_evidence import context, stand_loss_rows, stands_of, stands_text
+from volbench.results.explain.rules.shared_evidence import (
+    context,
+    stand_loss_rows,
+    stand_share,
+    stands_of,
+    stands_text,
+)
 from volbench.results.explain.wording import number, row
 from volbench.results.stats.grid import mean
 
@@ -67,9 +73,7 @@ def standing_findings(case: Case) -> Iterator[Cause]:
         text = "the volume had nothing to do at those times: its busy time fell by as much"
         rows.append(row("device_idle", 1.0, "1", text))
     if used is not None:
-        around = np.zeros(len(case.grid), dtype=np.bool_)
-        for stand in stands.stands:
-            around[stand.buckets] = True
+        around = stands.around(len(case.grid))
         inside, outside = (mean(used[mask]) or 0.0 for mask in (around, ~around))
         text = f"the server used {number(inside)} CPUs around them, else {number(outside)}"
         rows.append(row("server_cpus", inside, "1", text))
@@ -78,7 +82,7 @@ def standing_findings(case: Case) -> Iterator[Cause]:
         cause=SERVER_STALL,
         decided_by="before and after",
         window_s=stands.window_s,
-        share=min(1.0, seconds / case.length_s),
+        share=stand_share(case, seconds, stands.around(len(case.grid))),
         checks=(True, stands.idle, stands.in_statements, len(stands.stands) >= limit.LIMIT_MET_SAMPLES or None),
         of_clients=True,
         explains_fall=True,

@@ -11,7 +11,13 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.stalls import Stall, stalled_together
 from volbench.results.explain.rule import FEW_OPERATIONS, STALL, Rule
-from volbench.results.explain.rules.shared_evidence import context, stand_loss_rows, stands_of, stands_text
+from volbench.results.explain.rules.shared_evidence import (
+    context,
+    stand_loss_rows,
+    stand_share,
+    stands_of,
+    stands_text,
+)
 from volbench.results.explain.wording import clock, number, row
 
 STALLS_SHOWN = 5
@@ -71,7 +77,7 @@ def stall_findings(case: Case) -> Iterator[Cause]:
         cause="storage.stall",
         decided_by="before and after",
         window_s=(together[0].t0_s, together[-1].t1_s),
-        share=total / case.length_s,
+        share=stand_share(case, total, case.stalled),
         checks=tuple(checks),
         evidence=(
             row(
@@ -100,7 +106,7 @@ def _brief(case: Case) -> Iterator[Cause]:
         cause="storage.stall",
         decided_by="before and after",
         window_s=standing.window_s,
-        share=min(1.0, seconds / case.length_s),
+        share=stand_share(case, seconds, standing.around(len(case.grid))),
         checks=(True, True, standing.in_statements, len(standing.stands) >= limit.LIMIT_MET_SAMPLES or None),
         of_clients=True,
         explains_fall=True,
