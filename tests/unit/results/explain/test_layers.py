@@ -161,7 +161,7 @@ def test_writes_that_this_server_never_sent_are_named_with_their_start() -> None
 
 @pytest.mark.parametrize(("slow_from", "stands"), [(12, False), (0, True)])
 def test_syncs_that_wait_only_while_others_write_are_their_doing(slow_from: int, stands: bool) -> None:
-    """A sync waits for the journal's commit, which has what others wrote in it: no time of its own at the device."""
+    """A sync waits for the journal's commit, which has what others wrote: no time of its own at the device."""
     case = foreign_writes(case_of("clean"), 12, 300.0)
     names = ("file_syncs_per_s", "file_sync_s_per_s", "file_sync_ms")
     rate, spent, each_ms = (case.grid.column("performance_schema", name, "binlog") for name in names)

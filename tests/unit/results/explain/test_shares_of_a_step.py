@@ -82,9 +82,7 @@ def test_what_was_divided_is_not_divided_again() -> None:
     assert with_shares_that_fit(*once) == once
 
 
-@pytest.mark.parametrize(
-    ("second", "cell", "is_seen"), [(0.5, "1", False), (0.52, "1", True), (0.9, "2", False)]
-)
+@pytest.mark.parametrize(("second", "cell", "is_seen"), [(0.5, "1", False), (0.52, "1", True), (0.9, "2", False)])
 def test_a_page_that_explains_more_than_all_of_a_cell_is_a_contradiction(
     second: float, cell: str, is_seen: bool
 ) -> None:

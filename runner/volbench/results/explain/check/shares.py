@@ -5,8 +5,8 @@ Two causes may claim one time under two names, or each of them may be enough for
 divides it. So a claim is what a cause explains at most. Claims that fit into the time stay as they are. Those that
 do not are reduced in proportion: their order stays, and it does not matter which of them is looked at first.
 
-A hint is a question: it takes nothing from a likely cause and gets what these leave. Of alternatives one is true, so
-that they count once, by the largest of them.
+A hint is a question: it takes nothing from a likely cause and gets what these leave. Of alternatives one is true,
+so that they count once, by the largest of them.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ CAUSES = (
             " time. Without such an effect it explains at most the part of an operation's time for which it waits"
             " behind others: of N operations in flight, N / (1 + N), and the others' part of that. What others do"
             " must be enough for the loss: a part s of the device's work, each piece at most 4 times as costly as"
-            " one of the server's. What a transaction is longer on or before a CPU meanwhile is not put down to it."
+            " one of the server's. What a transaction is longer on or before a CPU then is not put down to it."
             " Under 15 % of the latency of its time it is not named."
         ),
         advice=(
@@ -299,9 +299,7 @@ def _shown(effects: list[Effect], worst: Effect | None) -> list[EvidenceRow]:
     return clear or [effect.evidence for effect in effects[:1] if worst is None]
 
 
-def _share(
-    case: Case, flow: ForeignFlow, active: Mask, worst: Effect | None, *, left: float = 1.0
-) -> float | None:
+def _share(case: Case, flow: ForeignFlow, active: Mask, worst: Effect | None, *, left: float = 1.0) -> float | None:
     """The part of the latency that others' I/O explains: while it lasts, all by which this server became slower.
 
     `left` is the part of a client's longer time that CPUs do not explain.
