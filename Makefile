@@ -29,10 +29,10 @@ FOR ?= 7000
 ONLY ?=
 WHAT_IF_OUT ?= /var/tmp/volbench-lab-what-if
 CONDITIONS ?=
-LAB ?= PYTHONPATH=tests/lab $(BIN)/python -m explain
+LAB ?= PYTHONPATH=tests/lab:tests/support $(BIN)/python -m explain
 UNSEEN ?= 14
 LAB_VM ?= image
-CAUSES ?= PYTHONPATH=tests/lab $(BIN)/python -m causes
+CAUSES ?= PYTHONPATH=tests/lab:tests/support $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint format docs mutants proofread changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
@@ -101,7 +101,7 @@ lint: ## style, types, layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@MYPYPATH=tests/lab $(LAB_TYPES)/all tests/lab/*.py $(foreach lab,causes explain recordings verdicts vm,tests/lab/$(lab)/*.py)
+	@MYPYPATH=tests/lab:tests/support $(LAB_TYPES)/all tests/lab/*.py $(foreach lab,causes explain recordings verdicts vm,tests/lab/$(lab)/*.py)
 	@MYPYPATH=tests/lab/bare $(LAB_TYPES)/bare tests/lab/bare/*.py
 	@MYPYPATH=tests/lab/kubernetes $(LAB_TYPES)/kubernetes tests/lab/kubernetes/*.py
 	@$(BIN)/lint-imports

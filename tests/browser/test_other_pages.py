@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
+from stored_files import stored_text
 
 from explain import page as lab_page
+from score_files import DATA_FILE
 from volbench.core.records.goals.gate import ConditionRow, Gate, GroupRow
 from volbench.core.records.validation.result import Validation
 from volbench.results.report.formats.gate import render_gate
@@ -52,7 +54,7 @@ def validation_page() -> str:
 
 
 def lab_scores() -> str:
-    return lab_page.html(json.loads((EXAMPLES / "lab/lab.json").read_text()))
+    return lab_page.html(json.loads(stored_text(EXAMPLES / "lab" / DATA_FILE)))
 
 
 PAGES: list[Callable[[], str]] = [gate_page, validation_page, lab_scores]

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 from json_schemas import check_record
+from stored_files import REPORT, stored_text
 
 from volbench.core.records.report import Report
 from volbench.core.records.validation.result import Validation
 from volbench.results.report.formats.validation import validation_markdown
 
-EXAMPLES = sorted(Path("results/examples").glob("*/report.json"))
+EXAMPLES = sorted(Path("results/examples").glob(f"*/{REPORT}"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.parent.name)
 def test_an_example_fits_the_schema_and_the_model(path: Path) -> None:
-    content = json.loads(path.read_text())
+    content = json.loads(stored_text(path))
     check_record("report", content)
     report = Report.model_validate(content)
     assert report.comparisons or report.effects or report.forecasts

@@ -1,4 +1,4 @@
-"""What a lab of causes says and writes: lab.json, its page, and the code and machine that it was scored on."""
+"""What a lab of causes says and writes: its data, their page, and the code and machine that it was scored on."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from stored_files import store_text
 
 import volbench
 from volbench.machine.host.host import host_facts
 from volbench.results.store.journal import utc_now
 
-DATA_FILE, PAGE_FILE = "lab.json", "index.html"
+DATA_FILE, PAGE_FILE = "lab.json.xz", "index.html"
 SHOWN_FACTS = {"kernel", "cpu_model", "cpus", "memory_bytes", "cgroup_version", "virtualization"}
 
 
 def write(data: Mapping[str, Any], page: str, directory: Path) -> tuple[Path, Path]:
-    """lab.json and index.html."""
+    """The data, compressed, and index.html."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = directory / DATA_FILE, directory / PAGE_FILE
-    paths[0].write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    store_text(paths[0], json.dumps(data, indent=1) + "\n")
     paths[1].write_text(page, encoding="utf-8")
     return paths
 

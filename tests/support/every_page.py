@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from stored_files import REPORT, stored_text
 from synthetic_history import slower_from, write_history
 from synthetic_observation import add_incident, build
 from synthetic_run import Synthetic, SyntheticVolume, build_run, hostile, two_volumes
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from causes import page as causes_lab
 from explain import page as explain_lab
+from score_files import DATA_FILE
 from volbench.cli.main import app
 from volbench.core.records.pack import PACK_SUFFIX
 from volbench.core.records.report import Report
@@ -81,9 +83,9 @@ def untrusted(directory: Path) -> list[Path]:
 
 def sections(directory: Path) -> list[Path]:
     """Reports with the sections that a synthetic run has not: factors, large and small files."""
-    stored = (EXAMPLES / "fsx-async-writes/report.json", EXAMPLES / "efs-small-files/report.json")
+    stored = (EXAMPLES / "fsx-async-writes" / REPORT, EXAMPLES / "efs-small-files" / REPORT)
     return [
-        _written(directory, f"{at}.html", html(Report.model_validate_json(file.read_text()), NO_SERIES))[0]
+        _written(directory, f"{at}.html", html(Report.model_validate_json(stored_text(file)), NO_SERIES))[0]
         for at, file in enumerate(stored)
     ]
 
@@ -151,13 +153,13 @@ def validation(directory: Path) -> list[Path]:
 
 def lab(directory: Path) -> list[Path]:
     """The scores of the lab of emulated volumes."""
-    text = explain_lab.html(json.loads((EXAMPLES / "lab/lab.json").read_text()))
+    text = explain_lab.html(json.loads(stored_text(EXAMPLES / "lab" / DATA_FILE)))
     return _written(directory, "explain.html", text)
 
 
 def lab_causes(directory: Path) -> list[Path]:
     """The scores of the lab of causes, with one of its readings: a section for each takes minutes."""
-    data = json.loads((EXAMPLES / "lab/causes/lab.json").read_text())
+    data = json.loads(stored_text(EXAMPLES / "lab/causes" / DATA_FILE))
     data["readings"] = dict(list(data["readings"].items())[:1])
     return _written(directory, "causes.html", causes_lab.html(data))
 

@@ -14,6 +14,8 @@ from typing import Any, cast
 
 from proofread import EXAMPLES, about_of, headline_anew, sentence_anew
 from pydantic_core import to_json
+from stored_files import REPORT, store_text, stored_text
+from timeline_data import timeline_data
 
 from volbench.core.records.base import Record
 from volbench.core.records.report import ComparisonRow, Report, SweepRow
@@ -41,7 +43,6 @@ MADE_ANEW = (
     MADE_ANEW_BEGIN + "{version}, and the raw files are not kept: findings and advice are those of"
     " that version. A later one made the headline, the sentence below it, the tables and the layout."
 )
-DATA = re.compile(r'<script type="application/json" id="timeline-data">(.*?)</script>', re.DOTALL)
 CEPH = re.compile(r"(emulated:ceph-rbd\?(?!\S*write_ios)\S*?osds=\d+)")
 
 
@@ -125,10 +126,8 @@ def _time_difference(report: Report, step: str) -> tuple[str, ...]:
 
 def timelines_of(page: str) -> Timelines:
     """Return the lines over time that a page has; none where it has none."""
-    match = DATA.search(page)
-    if match is None:
+    if (data := timeline_data(page)) is None:
         return Timelines(cells=(), unreadable=())
-    data = json.loads(match[1])
     return Timelines(cells=tuple(_cell(cell, data["volumes"]) for cell in data["cells"]), unreadable=())
 
 
@@ -174,11 +173,12 @@ def main() -> None:
     for path in sorted(EXAMPLES.rglob("validation.json")):
         outcome = Validation.model_validate_json(path.read_text())
         path.with_suffix(".html").write_text(validation_html(outcome))
-    for path in sorted(EXAMPLES.rglob("report.json")):
-        report = rendered_again(Report.model_validate_json(path.read_text()))
-        page = path.with_suffix(".html")
-        path.write_text(_stored(json.loads(path.read_text()), report))
-        path.with_suffix(".md").write_text(markdown(report))
+    for path in sorted(EXAMPLES.rglob(REPORT)):
+        stored = stored_text(path)
+        report = rendered_again(Report.model_validate_json(stored))
+        page = path.with_name("report.html")
+        store_text(path, _stored(json.loads(stored), report))
+        path.with_name("report.md").write_text(markdown(report))
         if page.is_file():
             data = PageData(
                 timelines=timelines_of(page.read_text()),

@@ -1,6 +1,6 @@
 """Draw results/examples/forecasts.svg: each prediction of the field reports' suites against what came.
 
-Usage: python tests/support/forecast_picture.py (from the root), after a report.json of an example has changed.
+Usage: python tests/support/forecast_picture.py (from the root), after the figures of an example have changed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
+
+from stored_files import REPORT, stored_text
 
 EXAMPLES = Path("results/examples")
 SUITES = (
@@ -36,7 +38,7 @@ def x_of(ratio: float) -> float:
 def rows() -> Iterator[tuple[str, dict[str, object] | None]]:
     """Yield a heading for each suite, then its predictions that were no inputs and were measured."""
     for suite in SUITES:
-        report = json.loads((EXAMPLES / suite / "report.json").read_text(encoding="utf-8"))
+        report = json.loads(stored_text(EXAMPLES / suite / REPORT))
         yield suite, None
         for row in report.get("predictions", ()):
             if row["measured"] is not None and not row["input"]:

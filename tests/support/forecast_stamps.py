@@ -21,6 +21,7 @@ from typing import Any
 from forecast_picture import EXAMPLES, SUITES
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
+from stored_files import REPORT, stored_text
 
 PAGE = EXAMPLES / "README.md"
 HEAD = (
@@ -68,7 +69,7 @@ def table() -> Iterator[str]:
     """Yield the lines of the table."""
     yield from HEAD
     for example in SUITES:
-        report = json.loads((EXAMPLES / example / "report.json").read_text(encoding="utf-8"))
+        report = json.loads(stored_text(EXAMPLES / example / REPORT))
         started = datetime.fromisoformat(report["started_at"])
         history = stamps(example.partition("/")[0])
         rows = [

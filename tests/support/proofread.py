@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ruamel.yaml import YAML
+from stored_files import REPORT, stored_text
 
 from volbench.core.records.report import Report
 from volbench.core.records.validation.result import Validation
@@ -29,8 +30,8 @@ STYLE = "body{font:16px/1.5 system-ui;max-width:60rem;margin:2rem auto;padding:0
 
 def reports() -> Iterator[tuple[str, Report]]:
     """Yield every committed report with its place below the examples."""
-    for path in sorted(EXAMPLES.rglob("report.json")):
-        yield str(path.parent.relative_to(EXAMPLES)), Report.model_validate_json(path.read_text())
+    for path in sorted(EXAMPLES.rglob(REPORT)):
+        yield str(path.parent.relative_to(EXAMPLES)), Report.model_validate_json(stored_text(path))
 
 
 def sentences_of(report: Report) -> Iterator[tuple[str, str]]:

@@ -34,8 +34,8 @@ PAGES = (
     "tests/README.md",
     "tests/lab/*/README.md",
 )
-DISPLAYED = {".html", ".ipynb", ".json", ".png", ".svg", ".yaml", ""}
-"""Suffixes of files that a browser shows: LICENSE has none."""
+DISPLAYED = {".html", ".ipynb", ".json", ".png", ".svg", ".yaml", ".xz", ""}
+"""Suffixes of files that a browser shows, or saves; LICENSE has none."""
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 _LIST = re.compile(r"(?:[-*]|\d+\.) ")
 

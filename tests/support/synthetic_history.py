@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from stored_files import REPORT, stored_text
 
-EXAMPLE = Path(__file__).parents[2] / "results" / "examples" / "quick" / "report.json"
+EXAMPLE = Path(__file__).parents[2] / "results" / "examples" / "quick" / REPORT
 NOISE = 0.02
 STARTED = datetime(2026, 1, 1, 3, 0, tzinfo=UTC)
 SCALED = {"tps": -1, "latency_ms_p95": 1, "latency_ms_p99": 1}
@@ -43,7 +44,7 @@ def write_history(
         levels: volume -> its level in each run; others are stable.
         first: number of the first run, to add to an earlier history of the same seed.
     """
-    content = json.loads(EXAMPLE.read_bytes())
+    content = json.loads(stored_text(EXAMPLE))
     names = []
     for number in range(first, first + runs):
         random = np.random.default_rng([seed, number])

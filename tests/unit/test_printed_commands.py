@@ -12,6 +12,7 @@ import printed_commands
 import pytest
 from command_line import ROOT
 from printed_commands import Printed, fault_of, in_source, in_text, setting_fault, settings_in, strings, targets_in
+from stored_files import REPORT, stored_text
 
 from volbench.core.suite.load import load_suite
 from volbench.results.explain.run import explain_run
@@ -24,7 +25,7 @@ RUN = ROOT / "tests/golden/run"
 SETTINGS_OF_OTHERS = frozenset({"iops=5000", "steps.\N{WHITE SQUARE}.fault=kill_server"})
 """Of `credits --set`, whose keys are a profile's, and of a crash step (`test_power_cuts.py` loads it)."""
 ARCHIVES = sorted((ROOT / "tests/fixtures/lab-runs").glob("*.tar.xz"))[::8]
-EXAMPLES = sorted(path for kind in ("md", "json") for path in (ROOT / "results/examples").rglob(f"report.{kind}"))
+EXAMPLES = sorted(path for name in ("report.md", REPORT) for path in (ROOT / "results/examples").rglob(name))
 
 
 def _numbered(printed: Iterator[Printed]) -> list[Printed]:
@@ -55,9 +56,8 @@ def test_targets_of_make_in_the_source_exist() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT / "results/examples")))
 def test_a_command_in_a_committed_report_is_parsed_to_its_end(path: Path) -> None:
-    text = path.read_text()
-    if path.suffix == ".json":
-        text = "\n".join(map(str, _texts(json.loads(text))))
+    stored = path.name == REPORT
+    text = "\n".join(map(str, _texts(json.loads(stored_text(path))))) if stored else path.read_text()
     faults = {
         item.text: fault for item in in_text(text, path.name) if (fault := fault_of(item, suite=SUITE, run=RUN))
     }

@@ -27,7 +27,8 @@ from causes.observed import Run, emulated_runs, observe, read_runs
 from causes.page import data_of, html
 from causes.runner import DONE_FILE, run_setup
 from causes.scoring import ONE_OF_TWO, calibrated, figures, first, is_named, is_right, left_out
-from score_files import say, scored_on, write
+from score_files import DATA_FILE, say, scored_on, write
+from stored_files import stored_text
 from volbench.results.explain import calibration as calibration_module
 from volbench.results.explain.calibration import Calibration
 
@@ -36,7 +37,7 @@ DEFAULT_OUT = Path("/var/tmp/volbench-injectors")
 DEFAULT_TO = Path(__file__).parents[3] / "results" / "examples" / "lab" / "causes"
 EMULATOR_OUT = Path("/var/tmp/volbench-lab")
 CALIBRATION_SOURCE = (
-    "results/examples/lab/causes/lab.json, with and without the limits of the server's group: runs whose verdicts"
+    "results/examples/lab/causes/lab.json.xz, with and without the limits of the server's group: runs whose verdicts"
     " were known while rules were mended, checked on fresh ones"
 )
 SPARED = {"": "", "cgroup_io": ", without the limits of the server's group"}
@@ -94,7 +95,7 @@ def main() -> int:
         written.write_text(families.page(read_runs(options.out.absolute()), circumstances), encoding="utf-8")
         say(str(written))
     elif options.what == "calibrate":
-        _calibrate(options.to / "lab.json")
+        _calibrate(options.to / DATA_FILE)
     else:
         lacking = missing_programs()
         if lacking:
@@ -169,7 +170,7 @@ def _proven(readings: dict[str, list[Run]], age: str) -> list[Run]:
 
 
 def _calibrate(scored: Path) -> None:
-    calibration = calibration_of(json.loads(scored.read_text(encoding="utf-8")))
+    calibration = calibration_of(json.loads(stored_text(scored)))
     CALIBRATION_FILE.write_text(calibration.model_dump_json(indent=1) + "\n", encoding="utf-8")
     for kind, counts in calibration.derived.kinds.items():
         say(f"{kind}: {counts.true} of {counts.findings}")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from stored_files import stored_text
 
 import score_files
 from causes import families, page, scoring
@@ -263,7 +264,7 @@ def rounded(scores: Any) -> Any:
 
 
 def test_published_scores_are_those_of_the_published_runs() -> None:
-    data = json.loads((RESULTS / score_files.DATA_FILE).read_text())
+    data = json.loads(stored_text(RESULTS / score_files.DATA_FILE))
     labels = [label for label in data["readings"] if label.startswith((FRESH, KNOWN))]
     assert len(labels) >= 2
     for label in labels:
@@ -275,7 +276,7 @@ def test_published_scores_are_those_of_the_published_runs() -> None:
 
 def test_the_confidences_in_use_are_those_of_the_committed_runs() -> None:
     """After `score`, `python -m causes calibrate` writes them."""
-    scored = json.loads((DEFAULT_TO / "lab.json").read_text(encoding="utf-8"))
+    scored = json.loads(stored_text(DEFAULT_TO / score_files.DATA_FILE))
     assert calibration_of(scored) == CALIBRATION
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from synthetic_run import HOSTILE, build_run, two_volumes
+from timeline_data import timeline_data
 
 from volbench.core.base.text import TIMES
 from volbench.core.records.report import Report
@@ -113,11 +114,18 @@ def test_every_cell_is_a_dot(page: Page) -> None:
 
 def test_timeline_data_is_there(page_text: str) -> None:
     """All cells, all panels, on one clock."""
-    data = json.loads(re.findall(r'id="timeline-data">(.*?)</script>', page_text)[0])
+    data = timeline_data(page_text)
+    assert data is not None
     assert [cell["volume"] for cell in data["cells"]].count(0) == 5
     assert [panel["key"] for panel in data["panels"]][:2] == ["latency", "throughput"]
     stalls = {tuple(map(tuple, cell["stalls"])) for cell in data["cells"] if cell["volume"] == 0}
     assert stalls == {((40.0, 45.0),)}
+
+
+def test_timeline_data_takes_a_third_of_its_json(page_text: str) -> None:
+    """Lines over time were half of a page."""
+    (packed,) = re.findall(r'id="timeline-data">([^<]*)<', page_text)
+    assert len(packed) < len(json.dumps(timeline_data(page_text), separators=(",", ":"))) / 3
 
 
 def test_names_never_become_markup(hostile_run: RunDirectory) -> None:
@@ -154,7 +162,9 @@ def test_a_damaged_table_is_named_and_costs_one_cell(tmp_path: Path, name: str) 
     text = render(build_report(directory), directory, "html")
     assert "Not drawn: " in text
     assert f"{path.parent.name}/{name}" in text
-    assert len(json.loads(re.findall(r'id="timeline-data">(.*?)</script>', text)[0])["cells"]) == 1
+    data = timeline_data(text)
+    assert data is not None
+    assert len(data["cells"]) == 1
 
 
 def test_a_run_without_results_has_a_page(tmp_path: Path) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 from synthetic_run import build_run, two_volumes
+from timeline_data import timeline_data
 
 from volbench.core.records.report import Report
 from volbench.core.records.steps.oltp import OltpStep
@@ -40,9 +40,9 @@ def test_each_cell_has_its_own_moment(report: Report) -> None:
 
 def test_marks_of_the_page_lead_to_findings_that_are_on_it(directory: RunDirectory, report: Report) -> None:
     page = render(report, directory, "html")
-    match = re.search(r'<script type="application/json" id="timeline-data">(.*?)</script>', page, re.DOTALL)
-    assert match is not None
-    cells = json.loads(match[1])["cells"]
+    data = timeline_data(page)
+    assert data is not None
+    cells = data["cells"]
     marks = [mark for cell in cells for mark in cell["moments"]]
     assert [text for _, text, _ in marks] == ["the volume stalls"] * 2
     for _, _, finding in marks:

@@ -15,7 +15,7 @@ from volbench.results.report import wording
 from volbench.results.report.formats.template import template_environment
 from volbench.results.report.page_data import PageData
 from volbench.results.report.views.causes import cause_view, ordered_findings, overlaps
-from volbench.results.report.views.charts import chart_assets, panel_json, panels_with_data, script_json
+from volbench.results.report.views.charts import chart_assets, packed_json, panel_json, panels_with_data
 from volbench.results.report.views.contrast import contrast_rows, contrast_sentences, read_pairs, slowdown_text
 from volbench.results.report.views.cost_tables import (
     association_sentences,
@@ -70,7 +70,7 @@ def html(report: Report, page: PageData) -> str:
         causes=[cause_view(finding, [panel.key for panel in panels]) for finding in ordered_findings(report)],
         overlaps=overlaps(report.findings),
         panel_titles={panel.key: panel.title for panel in panels},
-        timeline_json=script_json(_timeline_data(page.timelines.cells, volumes, panels, report)),
+        timeline_data=packed_json(_timeline_data(page.timelines.cells, volumes, panels, report)),
         cells_not_drawn=max(0, len({cell.cell_id for cell in report.cells}) - CELLS_MAX),
         distributions=[chart for chart in curves if chart is not None],
         contrast=(contrast := contrast_rows(report)),
