@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -59,6 +60,22 @@ def test_two_accounts_that_disagree_beyond_both_intervals_are_a_sentence(
     assert text.startswith("Two accounts of reads of data files disagree (load, 4 threads)")
     assert f"{ms:.1f} ms [{ci[0]:.1f}, {ci[1]:.1f}] more on slow than on fast" in text
     assert meaning in text
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "is_said"),
+    [(-15.5, -31.7, 2.59, False), (4.0, -9.0, 17.0, False), (0.1, -0.8, 1.0, True), (5.0, 0.5, 9.5, True)],
+)
+def test_a_cost_that_is_not_told_apart_from_none_is_no_account(
+    value: float, low: float, high: float, is_said: bool
+) -> None:
+    """Eight volumes were said to differ from what reads cost: -15.5 ms [-31.7, 2.59] for a millisecond of each."""
+    run = explained()
+    run.responses["load"] = replace(
+        run.responses["load"],
+        slopes=tuple(replace(slope, value=value, low=low, high=high) for slope in run.responses["load"].slopes),
+    )
+    assert bool(disagreement_sentences(run, [difference(30.0, (27.0, 33.0))])) == is_said
 
 
 def test_a_difference_the_other_way_round_is_less() -> None:

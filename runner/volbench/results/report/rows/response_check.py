@@ -65,6 +65,8 @@ def _disagreement(
 ) -> str:
     """Return the sentence on one wait; empty where both agree, or one of them has no interval."""
     intervals = [row.ci for row in pieces if row.ci is not None]
+    if not (slope.is_sharp or slope.low > 0):  # neither told apart from none, nor as precise as the server's count
+        return ""
     if slope.is_held or baseline is None or candidate is None or not pieces or len(intervals) < len(pieces):
         return ""
     budget_ms = sum(row.difference_ms for row in pieces)
