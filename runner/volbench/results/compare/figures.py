@@ -43,6 +43,16 @@ def figure_of(cells: Iterable[CellRow], metric: str) -> float | None:
     return median(values) if values else None
 
 
+def figure_cells(cells: Iterable[CellRow], metric: str) -> tuple[Standing | None, tuple[CellRow, ...]]:
+    """Return the cells that one volume's figure of a metric is of, and their standing; None where none measured it."""
+    by_standing: dict[Standing, list[CellRow]] = {}
+    for cell in cells:
+        for standing, _ in _standings((cell,), metric):
+            by_standing.setdefault(standing, []).append(cell)
+    standing = next((standing for standing in STANDINGS if standing in by_standing), None)
+    return standing, () if standing is None else tuple(by_standing[standing])
+
+
 def figure_rows(cells: Sequence[CellRow]) -> tuple[FigureRow, ...]:
     """Return every figure of a run, in the order of the cells' steps, volumes and metrics."""
     groups: dict[tuple[str, str, str, str], list[CellRow]] = {}
@@ -51,11 +61,12 @@ def figure_rows(cells: Sequence[CellRow]) -> tuple[FigureRow, ...]:
             groups.setdefault((cell.step, repr(sorted(cell.parameters.items())), cell.volume, name), []).append(
                 cell
             )
-    rows = (_row(group, name) for (*_, name), group in groups.items())
+    rows = (figure_row(group, name) for (*_, name), group in groups.items())
     return tuple(row for row in rows if row is not None)
 
 
-def _row(cells: Sequence[CellRow], name: str) -> FigureRow | None:
+def figure_row(cells: Sequence[CellRow], name: str) -> FigureRow | None:
+    """Return the figure of a metric of one volume's cells, one step and its parameters; None where none measured it."""
     values = list(_standings(cells, name))
     standing, chosen = population(values)
     if standing is None:

@@ -15,6 +15,7 @@ from volbench.core.records.report import (
     DurabilityRow,
     EffectRow,
     FigureRow,
+    SpeedRow,
 )
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.losses import event_text
@@ -150,6 +151,11 @@ def damage_text(row: DurabilityRow) -> str:
     if unchecked >= row.cuts and not row.torn_or_damaged:
         return ABSENT if unchecked else "0"
     return f"{row.torn_or_damaged:,}{f', {unchecked} of {row.cuts} cuts not checked' if unchecked else ''}"
+
+
+def speed_text(speed: SpeedRow) -> str:
+    """Return `208/s`, or `208/s (disturbed)` where no cell is valid."""
+    return quantity(speed.value, speed.unit) + ("" if speed.standing == "valid" else f" ({speed.standing})")
 
 
 def recovery_text(row: DurabilityRow) -> str:

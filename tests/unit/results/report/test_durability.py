@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from volbench.core.records.cell import CellResult, StepResult
 from volbench.core.records.metrics import metric
-from volbench.core.records.report import CellRow, DurabilityRow
+from volbench.core.records.report import CellRow, DurabilityRow, SpeedRow
 from volbench.results.report.rows.durability import durability_rows
-from volbench.results.report.wording import fault_text, recovery_text
+from volbench.results.report.wording import fault_text, recovery_text, speed_text
 from volbench.results.store.run_directory import RunDirectory
 
 
@@ -46,13 +46,44 @@ def rows_of(run: RunDirectory, *steps: StepResult) -> tuple[DurabilityRow, ...]:
             metrics={"tps": metric("tps", 50.0)},
         )
     ]
+    cells += [
+        CellRow(
+            cell_id=result.cell_id,
+            volume="a",
+            step=step.step,
+            kind=step.kind,
+            parameters={},
+            block=0,
+            repeat=1,
+            valid=step.valid,
+            metrics=step.metrics,
+        )
+        for result in results
+        for step in result.steps
+    ]
     return durability_rows(results, cells, dict.fromkeys((result.cell_id for result in results), "a"), ["a"])
+
+
+def test_times_and_speeds_are_the_figures_of_every_other_table(pair: RunDirectory) -> None:
+    """486 commits a second stood below 571 of the same volume: losses are of all cells, and so were times."""
+    (row,) = rows_of(pair, crash(0), crash(4, valid=False), crash(8, valid=False))
+    assert row.recovery_s == 2.0
+    assert row.lost_commits == 12
+    (row,) = rows_of(pair, crash(4, valid=False))
+    assert row.recovery_s == 6.0
+
+
+def test_a_speed_of_no_valid_cell_says_so() -> None:
+    """A dash stood where every other table has 208 transactions a second of disturbed cells."""
+    speed = SpeedRow(step="load", metric="tps", value=208.0, unit="1/s", standing="disturbed")
+    assert speed_text(speed) == "208/s (disturbed)"
+    assert speed_text(speed.model_copy(update={"standing": "valid"})) == "208/s"
 
 
 def test_losses_are_summed_and_times_are_medians(pair: RunDirectory) -> None:
     (row,) = rows_of(pair, crash(0), crash(30), crash(10, valid=False))
     assert (row.cells, row.cuts, row.acknowledged_commits, row.lost_commits) == (3, 6, 300, 40)
-    assert (row.lost_s, row.recovery_s, row.commits_per_s) == (3.0, 12.0, None)
+    assert (row.lost_s, row.recovery_s, row.commits_per_s) == (3.0, 17.0, None)
     assert [(speed.step, speed.metric, speed.value) for speed in row.speeds] == [("oltp", "tps", 50.0)]
     assert fault_text(row) == "6 power cuts (volume: async)"
 

@@ -92,6 +92,14 @@ def rows_of(
 GP2, GP3, IO2 = "ebs-gp2?size=100GiB", "ebs-gp3?size=100GiB", "ebs-io2?size=100GiB&iops=6000"
 
 
+def test_a_speed_is_the_figure_of_every_other_table() -> None:
+    """Of a volume without a valid cell, disturbed ones alone: others are known to be wrong by more than that."""
+    known = {"bounds": {"tps": (90.0, None), "latency_ms_p95": (0.0, 12.0)}}
+    disturbed = [cell("gp3", tps, valid=False).model_copy(update=known) for tps in (100, 104)]
+    row = rows_of({"gp3": GP3}, [*disturbed, cell("gp3", 7, valid=False)])["gp3"]
+    assert (row.tps, row.cells, row.valid) == (102.0, 2, False)
+
+
 def test_a_million_transactions_cost_a_months_price_over_a_months_transactions() -> None:
     """gp3: 100 GiB at 0.08; io2: 100 GiB at 0.125 and 6,000 IOPS at 0.065. Medians of the valid cells."""
     cells = [cell("gp3", 100), cell("gp3", 120), cell("gp3", 900, valid=False), cell("io2", 400)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from volbench.core.records.base import Record
+from volbench.core.records.report.cells import Standing
 
 
 class BackupRow(Record):
@@ -28,12 +29,13 @@ class BackupRow(Record):
 
 
 class SpeedRow(Record):
-    """What a volume did in another step: the median of its valid cells."""
+    """What a volume did in another step: its figure."""
 
     step: str
     metric: str
     value: float
     unit: str
+    standing: Standing = Field(default="valid", description="Which cells the value is of.")
 
 
 class DurabilityRow(Record):

@@ -52,6 +52,7 @@ from volbench.results.report.wording import (
     load_text,
     parameter_text,
     recovery_text,
+    speed_text,
     table_notes,
     why_invalid,
     window_text,
@@ -299,7 +300,7 @@ def _durability(report: Report) -> Iterator[str]:
     yield f"| {' | '.join(map(_escaped, heads))} |"
     yield f"|---|---|---|{'--:|' * (len(heads) - 3)}"
     for row in report.durability:
-        speed_texts = {(speed.step, speed.metric): quantity(speed.value, speed.unit) for speed in row.speeds}
+        speed_texts = {(speed.step, speed.metric): speed_text(speed) for speed in row.speeds}
         values = [
             row.volume,
             fault_text(row),

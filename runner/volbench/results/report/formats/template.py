@@ -85,6 +85,7 @@ _FILTERS = (
         wording.interval_text,
         wording.parameter_text,
         wording.recovery_text,
+        wording.speed_text,
         wording.window_text,
     ),
     *(storage_classes.recovery, storage_classes.loss_text, storage_classes.notes, storage_classes.standing_text),

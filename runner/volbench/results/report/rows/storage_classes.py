@@ -15,6 +15,7 @@ from volbench.core.records.goals.pricing import PricingSpec, StorageClassRow
 from volbench.core.records.report import CellRow, DurabilityRow
 from volbench.core.records.run import VolumeSpec
 from volbench.errors import UsageError
+from volbench.results.compare.figures import figure_cells
 from volbench.results.credits.prices import HOURS_IN_MONTH, Prices, monthly_cost
 from volbench.results.explain.run import RunExplanation, valid_views
 
@@ -94,8 +95,7 @@ def _load(cell: CellRow) -> dict[str, Scalar]:
 
 
 def _measured(volume: str, cells: Sequence[CellRow]) -> StorageClassRow:
-    valid = [cell for cell in cells if cell.valid]
-    used = valid or cells
+    standing, used = figure_cells(cells, "tps")
     tps = [cell.metrics["tps"].value for cell in used]
     p95 = [cell.metrics["latency_ms_p95"].value for cell in used if "latency_ms_p95" in cell.metrics]
     p95 += [math.inf for cell in used if is_beyond("latency_ms_p95", cell.metrics, cell.notes)]
@@ -106,7 +106,7 @@ def _measured(volume: str, cells: Sequence[CellRow]) -> StorageClassRow:
         tps_range=(min(tps), max(tps)) if tps else None,
         latency_ms_p95=median(p95) if p95 and math.isfinite(median(p95)) else None,
         cells=len(used),
-        valid=bool(valid) or not cells,
+        valid=standing in ("valid", None),
     )
 
 
