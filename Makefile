@@ -23,6 +23,8 @@ LAB_TYPES := $(BIN)/mypy --follow-imports=silent --cache-dir .mypy_cache/lab
 CHECK ?= tests/unit tests/contract tests/golden tests/sentences
 CHECKED ?= not slow and not docker and not kubernetes and not emulator and not browser and not mysqld and not nfs
 RUNS ?= 5
+EXAMPLE_RUNS ?= .cache/example-runs
+ARCHIVE ?= .cache/volbench-examples.tar.xz
 SEED ?= 4
 EXECUTIONS ?= 100000
 FOR ?= 7000
@@ -35,7 +37,7 @@ LAB_VM ?= image
 CAUSES ?= PYTHONPATH=tests/lab:tests/support $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint format docs mutants proofread changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint format docs examples examples-archive mutants proofread changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -116,6 +118,14 @@ docs: ## every generated file (schemas, suites/README.md, pages of the examples;
 	@PYTHONPATH=tests/support $(BIN)/python tests/support/generated.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "the documentation is in site/: $(BIN)/python -m http.server -d site"
+
+examples: ## renders the examples' pages again from the archive of their raw runs: ARCHIVE=FILE, which results/examples/archive.json names
+	@$(BOOTSTRAP) python
+	@PYTHONPATH=runner:tests/support $(BIN)/python tests/support/example_archive.py render "$(ARCHIVE)"
+
+examples-archive: ## the archive of the examples' raw runs: EXAMPLE_RUNS=DIRECTORY, which has EXAMPLE/RUN, ARCHIVE=FILE
+	@$(BOOTSTRAP) python
+	@PYTHONPATH=runner:tests/support $(BIN)/python tests/support/example_archive.py pack "$(EXAMPLE_RUNS)" "$(ARCHIVE)"
 
 mutants: ## changes each constant of explain by 1.3 and asks whether a test fails: ONLY=check/ FOR=7000; goes on where it was
 	@$(BOOTSTRAP) python
