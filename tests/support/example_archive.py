@@ -64,7 +64,8 @@ def pack(runs: Path, file: Path, examples: Path = EXAMPLES) -> Archive:
     newest = {
         directory.name: max(found)
         for directory in sorted(runs.iterdir())
-        if (examples / directory.name).is_dir() and (found := [path.parent for path in directory.glob(f"*/{RUN_FILE}")])
+        if (examples / directory.name).is_dir()
+        and (found := [path.parent for path in directory.glob(f"*/{RUN_FILE}")])
     }
     if not newest:
         raise ArchiveFault(f"{runs}: no directory is named like an example and has a run")
