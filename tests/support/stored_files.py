@@ -1,4 +1,4 @@
-"""Figures of the examples as the repository keeps them: JSON, compressed by LZMA to a tenth, in files `NAME.json.xz`.
+"""Figures of the examples as the repository keeps them: JSON, compressed to a tenth, in files `NAME.json.xz`.
 
 `xz -dc FILE` shows one. Pages for a reader, report.md and report.html, are beside them as they are.
 """

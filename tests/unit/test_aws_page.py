@@ -1,4 +1,4 @@
-"""docs/questions/on-aws.md: what it costs by the prices, and its commands by the vendor's description of its interface."""
+"""docs/questions/on-aws.md: costs by the price list, commands by the vendor's description of its interface."""
 
 from __future__ import annotations
 

@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from stored_files import stored_text
+
 from causes import families
 from causes.conditions import FILE, Condition, load_conditions, setup_of
 from causes.machine import Machine, missing_programs
@@ -28,7 +30,6 @@ from causes.page import data_of, html
 from causes.runner import DONE_FILE, run_setup
 from causes.scoring import ONE_OF_TWO, calibrated, figures, first, is_named, is_right, left_out
 from score_files import DATA_FILE, say, scored_on, write
-from stored_files import stored_text
 from volbench.results.explain import calibration as calibration_module
 from volbench.results.explain.calibration import Calibration
 
@@ -37,8 +38,8 @@ DEFAULT_OUT = Path("/var/tmp/volbench-injectors")
 DEFAULT_TO = Path(__file__).parents[3] / "results" / "examples" / "lab" / "causes"
 EMULATOR_OUT = Path("/var/tmp/volbench-lab")
 CALIBRATION_SOURCE = (
-    "results/examples/lab/causes/lab.json.xz, with and without the limits of the server's group: runs whose verdicts"
-    " were known while rules were mended, checked on fresh ones"
+    "results/examples/lab/causes/lab.json.xz, with and without the limits of the server's group: runs whose"
+    " verdicts were known while rules were mended, checked on fresh ones"
 )
 SPARED = {"": "", "cgroup_io": ", without the limits of the server's group"}
 """What rules are not shown in a second reading: most volumes and hypervisors do not tell their limits."""

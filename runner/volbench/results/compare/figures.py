@@ -44,7 +44,7 @@ def figure_of(cells: Iterable[CellRow], metric: str) -> float | None:
 
 
 def figure_cells(cells: Iterable[CellRow], metric: str) -> tuple[Standing | None, tuple[CellRow, ...]]:
-    """Return the cells that one volume's figure of a metric is of, and their standing; None where none measured it."""
+    """Return the cells that a volume's figure of a metric is of, and their standing; None where none has it."""
     by_standing: dict[Standing, list[CellRow]] = {}
     for cell in cells:
         for standing, _ in _standings((cell,), metric):
@@ -66,7 +66,7 @@ def figure_rows(cells: Sequence[CellRow]) -> tuple[FigureRow, ...]:
 
 
 def figure_row(cells: Sequence[CellRow], name: str) -> FigureRow | None:
-    """Return the figure of a metric of one volume's cells, one step and its parameters; None where none measured it."""
+    """Return the figure of a metric of a volume's cells, of one step and its parameters; None where none has it."""
     values = list(_standings(cells, name))
     standing, chosen = population(values)
     if standing is None:

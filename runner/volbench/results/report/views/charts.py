@@ -148,7 +148,7 @@ def script_json(value: Any) -> Markup:
 
 
 def packed_json(value: Any) -> Markup:
-    """Return JSON that is deflated (RFC 1950) and in base64: a fifth of its size; a script of the page unpacks it."""
+    """Return JSON, deflated (RFC 1950) and in base64: a fifth of its size; a script of the page unpacks it."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return Markup(b64encode(zlib.compress(text.encode(), 9)).decode())  # noqa: S704 - letters of base64
 
