@@ -49,8 +49,8 @@ def figure_cells(cells: Iterable[CellRow], metric: str) -> tuple[Standing | None
     for cell in cells:
         for standing, _ in _standings((cell,), metric):
             by_standing.setdefault(standing, []).append(cell)
-    standing = next((standing for standing in STANDINGS if standing in by_standing), None)
-    return standing, () if standing is None else tuple(by_standing[standing])
+    first = [standing for standing in STANDINGS if standing in by_standing][:1]
+    return (first[0], tuple(by_standing[first[0]])) if first else (None, ())
 
 
 def figure_rows(cells: Sequence[CellRow]) -> tuple[FigureRow, ...]:
