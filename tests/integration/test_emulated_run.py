@@ -25,6 +25,7 @@ LOAD = (
     "dataset.rows=100000",
     "engine.config.innodb_buffer_pool_size=8M",
     "steps.0.test=select_random_points",
+    live_run.AT_FULL_SPEED,
     "steps.0.threads=32",
     "steps.0.warmup=1s",
     "steps.0.duration=18s",
@@ -92,7 +93,7 @@ def _is_labelled(run: Path) -> None:
 def test_a_volume_that_falls_behind_its_model_makes_the_step_invalid(local: live_run.Bench, root: Path) -> None:
     """With a limit of no late operation at all, any machine falls behind; the reason is in every report."""
     spec = f"emulated:local-nvme?size=20GiB&dir={root}"
-    ended = run_on(local, spec, "limits.emulator_late=0")
+    ended = run_on(local, spec, live_run.AT_FULL_SPEED, "limits.emulator_late=0")
     assert ended.code in live_run.FINISHED, ended.output
     (result,) = local.directory.results()
     (step,) = result.steps

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from live_run import FINISHED, Bench
+from live_run import AT_FULL_SPEED, FINISHED, Bench
 
 from volbench.core.records.run import VolumeSpec
 from volbench.errors import StepFailed
@@ -17,7 +17,7 @@ from volbench.machine.volume.interface import OpenVolume
 from volbench.measure.execute.volume_watch import VolumeWatch
 from volbench.measure.execute.volumes import close_volume
 
-LONG = ("steps.0.duration=60s", "engine.config.innodb_redo_log_capacity=16M")
+LONG = (AT_FULL_SPEED, "steps.0.duration=60s", "engine.config.innodb_redo_log_capacity=16M")
 
 
 @contextmanager

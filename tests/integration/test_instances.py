@@ -105,7 +105,7 @@ def test_a_noisy_neighbour_has_a_row_of_its_own_alone(local: Bench) -> None:
 
 @pytest.mark.mysqld
 def test_latencies_of_all_servers_are_in_their_row(local: Bench) -> None:
-    assert run(local, counts=[2]).code in live_run.FINISHED
+    assert run(local, counts=[2], rate=50).code in live_run.FINISHED
     result = only_result(local)
     rows = {step.step: step for step in result.steps}
     path = local.directory.cell_dir(result.cell_id) / "histograms.parquet"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import live_run
 import pytest
-from live_run import Bench
+from live_run import AT_FULL_SPEED, Bench
 
 from volbench.core.base.marker import MARKER
 from volbench.core.records.cell import CellResult
@@ -93,7 +93,7 @@ def test_a_log_volume_that_is_full_ends_the_run_and_is_named(local: Bench) -> No
     (local.root / "data").mkdir()
     with mounted(local.root / "binlog", "-t", "tmpfs", "-o", "size=2m", "volbench-test") as directory:
         spec = f"data:path:{local.root / 'data'},binlog:path:{directory}"
-        ended = run_on(local, spec, *WRITES, "dataset.rows=20000", "steps.0.duration=60s")
+        ended = run_on(local, spec, *WRITES, AT_FULL_SPEED, "dataset.rows=20000", "steps.0.duration=60s")
         assert ended.code == 3, ended.output
         assert "the volume is full" in ended.output
         assert "binary log (binlog)" in ended.output
@@ -149,7 +149,7 @@ def test_a_doublewrite_volume_on_mariadb_is_refused_before_the_run(local: Bench)
 def test_the_writes_of_the_logs_reach_the_log_volume_alone(local: Bench, root: Path) -> None:
     """Counted by the emulated volumes: what the logs write is on theirs, and reads of tables are not."""
     item = f"emulated:ebs-gp3?size=10GiB&dir={root}"
-    ended = run_on(local, f"data:{item},log:{item}", *WRITES, "dataset.rows=20000")
+    ended = run_on(local, f"data:{item},log:{item}", *WRITES, AT_FULL_SPEED, "dataset.rows=20000")
     assert ended.code in live_run.FINISHED, ended.output
     result = only_result(local)
     series = read_series(local.directory.cell_dir(result.cell_id) / "series.parquet")

@@ -11,7 +11,7 @@ import live_run
 import pytest
 
 WINDOW = (
-    "steps=[{kind: oltp, name: night, threads: 2, warmup: 1s, duration: 14s,"
+    "steps=[{kind: oltp, name: night, threads: 2, rate: 50, warmup: 1s, duration: 14s,"
     " concurrent: [{kind: dump, tool: physical, to: volume, start_after: 5s, window: 5m}]}]",
     "dataset.tables=2",
     "dataset.rows=5000",

@@ -32,6 +32,7 @@ SMALL = (
     "dataset.tables=1",
     "dataset.rows=2000",
     "steps.0.threads=2",
+    "steps.0.rate=20",
     "steps.0.warmup=0s",
     "steps.0.duration=2s",
     "repeats=1",
@@ -39,12 +40,18 @@ SMALL = (
     "limits.foreign_iops=1000000",
     "limits.foreign_cpu=100%",
     "limits.cpu_steal=100%",
+    "limits.rate_shortfall=100%",
     "replacements=0",
     "sampling.interval=500ms",
     "sampling.summaries=false",
     "limits.missed_samples=90%",
 )
-"""What a cell waits for by its clock is short: the watch at rest before it is two intervals of the samplers."""
+"""What a cell waits for by its clock is short: the watch at rest before it is two intervals of the samplers.
+
+A load of two clients in memory would take all CPUs as long as it runs: transactions come at a rate.
+"""
+AT_FULL_SPEED = "steps.0.rate=null"
+"""For a test whose volume has to be busy."""
 LONG_ENOUGH = "steps.0.duration=6s"
 """For a test that acts within a step of a cell that ends by itself: two seconds are over too soon at times."""
 UNTIL_ENDED = "steps.0.duration=60s"
@@ -62,7 +69,7 @@ DOCKER_IF_SLOW = [
 BOUND_S = 240.0
 FINISHED = (EXIT_OK, EXIT_UNDECIDED)
 """Exit codes of a run whose cells are done; so few cells often give no verdict."""
-_POLL_S = 0.05
+_POLL_S = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)

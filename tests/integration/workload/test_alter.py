@@ -169,7 +169,7 @@ def test_under_load_it_says_what_the_load_lost(
 ) -> None:
     """With rows for the load during the change and alone."""
     change = AlterStep(method=method, start_after_s=2)
-    step = OltpStep(name="night", threads=(4,), warmup_s=1, duration_s=8, concurrent=(change,))
+    step = OltpStep(name="night", threads=(4,), rate=50, warmup_s=1, duration_s=8, concurrent=(change,))
     outcome = run(step, make_context())
     pieces = {piece.suffix: values(piece.outcome) for piece in outcome.sub_results}
     assert set(pieces) == {f"beside-alter-{method}", "during", "alone"}
@@ -188,11 +188,11 @@ steps:
   - {kind: alter, name: instant, method: instant}
   - {kind: alter, name: inplace, method: inplace, change: add_index}
   - {kind: alter, name: copy, method: copy, change: add_index, column: k}
-  - {kind: oltp, name: load, threads: 2, warmup: 1s, duration: 6s, concurrent: [{kind: alter, method: pt-osc, start_after: 1s}]}
+  - {kind: oltp, name: load, threads: 2, rate: 50, warmup: 1s, duration: 6s, concurrent: [{kind: alter, method: pt-osc, start_after: 1s}]}
   - {kind: purge, name: old}
 repeats: 1
 replacements: 0
-limits: {foreign_iops: 1000000, foreign_cpu: 100%, cpu_steal: 100%, client_cpu: 100%, missed_samples: 90%}
+limits: {foreign_iops: 1000000, foreign_cpu: 100%, cpu_steal: 100%, client_cpu: 100%, rate_shortfall: 100%, missed_samples: 90%}
 sampling: {interval: 500ms}
 """  # noqa: E501
 

@@ -120,7 +120,7 @@ def test_under_load_it_says_what_the_load_lost(
 ) -> None:
     assert server.alive()
     purge = PurgeStep(start_after_s=1, chunk=50)
-    step = OltpStep(name="night", threads=(2,), warmup_s=1, duration_s=6, concurrent=(purge,))
+    step = OltpStep(name="night", threads=(2,), rate=50, warmup_s=1, duration_s=6, concurrent=(purge,))
     outcome = run(step, make_context())
     pieces = {piece.suffix: values(piece.outcome) for piece in outcome.sub_results}
     assert set(pieces) == {"beside-pt-archiver", "during", "alone"}
