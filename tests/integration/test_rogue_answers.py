@@ -80,20 +80,33 @@ SPOILED: dict[str, Spoil] = {
 
 
 class Stranger:
-    """Forwards statements; the answer to statement number `at` is spoiled, or that to each of them."""
+    """Forwards statements; the answer to statement number `at` is spoiled, or that to each of them.
 
-    def __init__(self, real: ScratchServer, spoil: Spoil | None, at: int | None) -> None:
-        self.spoil, self.at, self.asked = spoil, at, 0
+    Args:
+        answers: to statements that were forwarded before; None: each one is forwarded.
+    """
+
+    def __init__(
+        self, real: ScratchServer, spoil: Spoil | None, at: int | None, answers: dict[str, Answer] | None = None
+    ) -> None:
+        self.spoil, self.at, self.asked, self._answers = spoil, at, 0, answers
         self._account = Account(user="root", socket=str(real.socket))
         self._lock = threading.Lock()
 
     def __call__(self, sql: str) -> Answer | bytes:
         with self._lock:
             number, self.asked = self.asked, self.asked + 1
-        answer = self._forwarded(sql)
+        answer = self._answer(sql)
         if self.spoil is None or (self.at is not None and number != self.at):
             return answer
         return self.spoil(answer)
+
+    def _answer(self, sql: str) -> Answer:
+        if self._answers is None:
+            return self._forwarded(sql)
+        if sql not in self._answers:
+            self._answers[sql] = self._forwarded(sql)
+        return self._answers[sql]
 
     def _forwarded(self, sql: str) -> Answer:
         try:
@@ -139,15 +152,43 @@ def validation(server: RogueServer, directory: Path, real: ScratchServer) -> lis
     return ["validate", str(directory / "plan.yaml"), "--out", str(directory / "out")]
 
 
-@pytest.mark.parametrize("kind", SPOILED)
-def test_a_capture_of_a_stranger_ends_with_one_message(tmp_path: Path, real: ScratchServer, kind: str) -> None:
-    """Each statement's answer is spoiled in turn, then all of them."""
-    stranger = Stranger(real, None, None)
+@pytest.fixture(scope="module")
+def answers() -> dict[str, Answer]:
+    """What the real server answers to the same statement: asked once, since nothing changes there."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def sent_by_a_capture(
+    real: ScratchServer, answers: dict[str, Answer], tmp_path_factory: pytest.TempPathFactory
+) -> int:
+    """How many statements one sends that gets good answers."""
+    stranger = Stranger(real, None, None, answers)
     with RogueServer(answer=stranger).serving() as server:
-        code, output = ended(capture(server, tmp_path))
-        statements = stranger.asked
-        assert code == 0, output
-        for at in (*range(statements), None):
+        code, output = ended(capture(server, tmp_path_factory.mktemp("capture")))
+    assert code == 0, output
+    return stranger.asked
+
+
+@pytest.fixture(scope="module")
+def sent_by_a_validation(
+    real: ScratchServer, answers: dict[str, Answer], tmp_path_factory: pytest.TempPathFactory
+) -> int:
+    """How many statements one sends that gets good answers."""
+    stranger = Stranger(real, None, None, answers)
+    with RogueServer(answer=stranger).serving() as server:
+        ended(validation(server, tmp_path_factory.mktemp("validation"), real))
+    return stranger.asked
+
+
+@pytest.mark.parametrize("kind", SPOILED)
+def test_a_capture_of_a_stranger_ends_with_one_message(
+    tmp_path: Path, real: ScratchServer, answers: dict[str, Answer], sent_by_a_capture: int, kind: str
+) -> None:
+    """Each statement's answer is spoiled in turn, then all of them."""
+    stranger = Stranger(real, None, None, answers)
+    with RogueServer(answer=stranger).serving() as server:
+        for at in (*range(sent_by_a_capture), None):
             (tmp_path / "c.json").unlink(missing_ok=True)
             stranger.spoil, stranger.at, stranger.asked = SPOILED[kind], at, 0
             code, output = ended(capture(server, tmp_path))
@@ -157,13 +198,11 @@ def test_a_capture_of_a_stranger_ends_with_one_message(tmp_path: Path, real: Scr
 
 @pytest.mark.parametrize("kind", SPOILED)
 def test_a_validation_of_a_stranger_ends_with_one_message_or_without_a_go(
-    tmp_path: Path, real: ScratchServer, kind: str
+    tmp_path: Path, real: ScratchServer, answers: dict[str, Answer], sent_by_a_validation: int, kind: str
 ) -> None:
-    stranger = Stranger(real, None, None)
+    stranger, step = Stranger(real, None, None, answers), 19
     with RogueServer(answer=stranger).serving() as server:
-        ended(validation(server, tmp_path, real))
-        statements, step = stranger.asked, 19
-        for at in (*range(0, statements, step), None):
+        for at in (*range(0, sent_by_a_validation, step), None):
             stranger.spoil, stranger.at, stranger.asked = SPOILED[kind], at, 0
             directory = tmp_path / str(at)
             directory.mkdir()
