@@ -16,7 +16,7 @@ import live_run
 import mysql.connector
 import pytest
 from film_shop import SCHEMA
-from live_run import FINISHED, Bench, Ended
+from live_run import DOCKER_IF_SLOW, FINISHED, LOCAL_IF_SLOW, Bench, Ended
 from own_ca import local_tls_server
 from scratch_server import PASSWORD, scratch_server
 
@@ -107,6 +107,7 @@ def test_a_dump_and_its_log_give_latencies_of_each_class_of_statements(bench: Be
     assert bench.leftovers() == []
 
 
+@pytest.mark.parametrize("bench", LOCAL_IF_SLOW, indirect=True)
 def test_an_own_script_with_its_module_prepares_and_runs(bench: Bench, tmp_path: Path) -> None:
     """Its own options reach both."""
     bench.volumes.pop("b")
@@ -247,6 +248,7 @@ def test_an_interruption_while_own_data_loads_leaves_nothing_of_it(bench: Bench,
     assert not own.exists()
 
 
+@pytest.mark.parametrize("bench", DOCKER_IF_SLOW, indirect=True)
 def test_an_error_of_a_lua_script_is_one_message(bench: Bench, tmp_path: Path) -> None:
     """sysbench itself ends with 0 when a thread of `prepare` fails."""
     (tmp_path / "broken.lua").write_text("function prepare() nothing.here() end\n")
@@ -263,6 +265,7 @@ def test_an_error_of_a_lua_script_is_one_message(bench: Bench, tmp_path: Path) -
     assert bench.leftovers() == []
 
 
+@pytest.mark.parametrize("bench", DOCKER_IF_SLOW, indirect=True)
 def test_an_error_of_a_lua_script_in_mid_run_is_one_message(bench: Bench, tmp_path: Path) -> None:
     """The script's file, its line and what LuaJIT says of it, after 200 good transactions."""
     bench.volumes.pop("b")

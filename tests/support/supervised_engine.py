@@ -36,6 +36,10 @@ DOCKER = pytest.param(True, marks=pytest.mark.docker, id="docker")
 ON_LOCAL = pytest.mark.parametrize("engine", [LOCAL], indirect=True)
 """For what does not depend on where the server is."""
 IN_DOCKER = pytest.mark.parametrize("engine", [DOCKER], indirect=True)
+DOCKER_IF_SLOW = pytest.mark.parametrize(
+    "engine", [LOCAL, pytest.param(True, marks=[pytest.mark.docker, pytest.mark.slow], id="docker")], indirect=True
+)
+"""For what is the same on both: `make test` asks the server of this machine."""
 
 
 @dataclass(kw_only=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import mysql.connector
 import pytest
-from supervised_engine import CONFIG, DATASET, IN_DOCKER, ON_LOCAL, Engine
+from supervised_engine import CONFIG, DATASET, DOCKER_IF_SLOW, IN_DOCKER, ON_LOCAL, Engine
 
 from volbench.core.base.confinement import USERS
 from volbench.core.records.cell import CellPlaces, ServerSpec
@@ -162,6 +162,7 @@ class TestServer:
             assert str(engine.base) not in Path("/proc/self/mountinfo").read_text()
         assert all(path.stat().st_uid == 0 for path in template.data_dir.rglob("*"))
 
+    @DOCKER_IF_SLOW
     def test_overrides_are_for_one_start(self, engine: Engine, template: Template) -> None:
         with engine.seeded(template) as bench:
             server = bench.server()
@@ -222,6 +223,7 @@ class TestServer:
             assert "internal_tmp_disk_storage_engine" in caught.value.evidence
             assert bench.server().start() > 0
 
+    @DOCKER_IF_SLOW
     def test_a_server_too_slow_to_start_is_killed_and_reported(self, engine: Engine, template: Template) -> None:
         with engine.seeded(template) as bench:
             server = bench.server(start_timeout=0.01)
@@ -230,6 +232,7 @@ class TestServer:
             assert "last log lines" in caught.value.evidence
             assert not server.alive()
 
+    @DOCKER_IF_SLOW
     def test_the_password_is_in_private_files_only(self, engine: Engine, template: Template) -> None:
         with engine.seeded(template) as bench:
             server = bench.server()
@@ -247,6 +250,7 @@ class TestServer:
             with pytest.raises(mysql.connector.Error, match="Access denied"):
                 mysql.connector.connect(unix_socket=str(server.socket), user="root", use_pure=True)
 
+    @DOCKER_IF_SLOW
     def test_client_tools_read_the_option_file(self, engine: Engine, template: Template) -> None:
         client = shutil.which("mariadb") or shutil.which("mysql")
         if client is None:
