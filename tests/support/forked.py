@@ -27,6 +27,10 @@ import pytest
 
 SECONDS_A_TEST = {"integration": 3.0, "browser": 2.0, "fuzz": 0.2}
 """Rough, by directory: the longest files begin first, where no session has measured them."""
+SECONDS_A_RUN = 15.0
+RUNS = frozenset({"attached", "bench", "docker_run", "local", "on_loop", "small"})
+"""Fixtures of tests that make whole runs: a file with one of them is longer than one with five others."""
+SECONDS_IN_CONTAINERS = 6.0
 WAITING = ("integration", "browser")
 """Directories whose tests wait for servers, containers and devices for more than half their time."""
 MEASURED = "forked/seconds"
@@ -85,7 +89,7 @@ class Queues:
 
     def _expected_s(self, items: Sequence[pytest.Item]) -> float:
         file = items[0].nodeid.split("::")[0]
-        return self.measured.get(file, len(items) * SECONDS_A_TEST.get(_kind(items[0].path), 0.02))
+        return self.measured.get(file, sum(map(_rough_s, items)))
 
     def put_back(self, numbers: Sequence[int], *, waiting: bool) -> None:
         """Return what a lost process has not run."""
@@ -98,6 +102,15 @@ class Queues:
             if queue:
                 return queue.popleft()
         return None
+
+
+def _rough_s(item: pytest.Item) -> float:
+    """Return about how long a test takes that no session has measured."""
+    if RUNS.intersection(getattr(item, "fixturenames", ())):
+        return SECONDS_A_RUN
+    if "docker" in item.keywords:  # a marker
+        return SECONDS_IN_CONTAINERS
+    return SECONDS_A_TEST.get(_kind(item.path), 0.02)
 
 
 def _kind(path: Path) -> str:

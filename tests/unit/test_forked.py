@@ -131,12 +131,25 @@ def test_the_longest_files_that_wait_come_first_where_they_are_asked_for() -> No
     ]
 
 
-def item(name: str, count: int) -> list[pytest.Item]:
+def test_one_whole_run_comes_before_some_short_tests_where_nothing_was_measured() -> None:
+    items = [
+        *item("integration/queries", 4),
+        *item("integration/image", 2, keywords=("docker",)),
+        *item("integration/run", 1, fixtures=("tmp_path", "local")),
+    ]
+    queues = forked.Queues(items, {})
+    assert [queues.take(waiting=True) for _ in range(3)] == [(6,), (0, 1, 2, 3), (4, 5)]
+
+
+def item(
+    name: str, count: int, *, fixtures: tuple[str, ...] = (), keywords: tuple[str, ...] = ()
+) -> list[pytest.Item]:
     directory, file = name.split("/")
     path = Path("tests") / directory / f"test_{file}.py"
-    return [Item(path, number) for number in range(count)]  # type: ignore[misc]
+    return [Item(path, number, fixtures, keywords) for number in range(count)]  # type: ignore[misc]
 
 
 class Item:
-    def __init__(self, path: Path, number: int) -> None:
+    def __init__(self, path: Path, number: int, fixtures: tuple[str, ...], keywords: tuple[str, ...]) -> None:
         self.path, self.nodeid = path, f"{path}::test_{number}"
+        self.fixturenames, self.keywords = fixtures, keywords
