@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,9 +67,10 @@ def ensure_images(
     if missing or tools_missing:
         base = _find_base(directories, console)
         with ThreadPoolExecutor(max_workers=2) as pool:  # apt in one build, unpacking in the other
-            jobs = [pool.submit(_ensure_server, server, base, directories, console) for server in missing]
-            if tools_missing:
+            jobs: list[Future[None]] = []
+            if tools_missing:  # the longest of them
                 jobs.append(pool.submit(_build_tools, tools, base, directories, console, python_ready))
+            jobs += [pool.submit(_ensure_server, server, base, directories, console) for server in missing]
             for job in jobs:
                 job.result()
     servers = [image_names.pick_server_image(image_names.local_images(), flavor) for flavor in flavors]

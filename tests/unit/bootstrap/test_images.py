@@ -1,0 +1,47 @@
+"""The images are built in an order that leaves no worker alone with the longest of them."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any, Self
+
+import pytest
+
+from bootstrap import images
+from bootstrap.console import Console
+from bootstrap.directories import find_directories
+from volbench.machine.placement import capabilities
+from volbench.machine.placement.docker import image_names
+
+
+class InOrder:
+    """A pool that does each job at once, in the order in which they are submitted."""
+
+    def __init__(self, **options: int) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def submit(self, job: Any, *arguments: Any) -> Future[None]:
+        future: Future[None] = Future()
+        future.set_result(job(*arguments))
+        return future
+
+
+def test_the_tools_image_is_begun_before_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes longer than two of them together."""
+    begun: list[str] = []
+    missing = capabilities.Means(name="docker", present=False, evidence="pretended")
+    monkeypatch.setattr(images, "ThreadPoolExecutor", InOrder)
+    monkeypatch.setattr(images, "_is_here", lambda *_: False)
+    monkeypatch.setattr(images, "_find_base", lambda *_: "base")
+    monkeypatch.setattr(images, "_build_tools", lambda *_: begun.append("tools"))
+    monkeypatch.setattr(images, "_ensure_server", lambda server, *_: begun.append(server.flavor))
+    monkeypatch.setattr(capabilities, "docker_image", lambda _: missing)
+    monkeypatch.setattr(image_names, "local_images", tuple)
+    images.ensure_images(find_directories(), Console(yes=True), ["mysql", "mariadb"])
+    assert begun == ["tools", "mysql", "mariadb"]
