@@ -26,7 +26,7 @@ from volbench.measure.workload.replay.logged_statement import (
     LogState,
     inherited_schema,
 )
-from volbench.measure.workload.replay.slowlog import SlowLog, decoded, why_outside_schema
+from volbench.measure.workload.replay.slowlog import LogText, SlowLog, why_outside_schema
 from volbench.measure.workload.replay.slowlog_entries import EntryContinues
 from volbench.measure.workload.replay.slowlog_parts import PART_BYTES, part_offsets
 from volbench.validation.queries.log_workers import MEMORY_BYTES, log_files, log_workers
@@ -123,7 +123,7 @@ def _classes_of_parts(job: _Job, processes: int, part_bytes: int) -> LogClasses:
     log_parts: list[_Range] = list(pairwise(part_offsets(job.path, part_bytes=part_bytes)))
     if len(log_parts) == 1 or processes == 1:
         return _merged(job, iter([((0, None), _read_part(job, 0, None))]))
-    log_parts[-1] = (log_parts[-1][0], None)  # what is written meanwhile is read too
+    log_parts[-1] = (log_parts[-1][0], None)  # what is written until its reading begins is read too
     with log_workers(min(processes, len(log_parts)), job.path, _read_part) as pool:
         return _merged(job, _parts_in_order(pool, job, log_parts, ahead=2 * processes))
 
@@ -262,6 +262,7 @@ class _PartResult:
     tallies: _Tallies
     used: int
     skipped: Counter[str]
+    appended_bytes: int
     state: LogState
 
 
@@ -275,13 +276,19 @@ def _read_part(job: _Job, begin: int, end: int | None, state: LogState | None = 
         state = LogState(schema=INHERITED, local_end_s=INHERITED)
     tallies = _Tallies(job.schemas, job.samples_each)
     with log_files(job.path) as (file, later):
-        following = None if end is None else decoded(later, end)
-        log = SlowLog(decoded(file, begin, end), name=str(job.path), state=state, following=following)
+        following = None if end is None else LogText(later, end)
+        log = SlowLog(LogText(file, begin, end), name=str(job.path), state=state, following=following)
         try:
             tallies.add_all(log.timed_texts())
         except EntryContinues:
             return None
-    return _PartResult(tallies=tallies, used=log.used, skipped=log.skipped, state=log.state)
+    return _PartResult(
+        tallies=tallies,
+        used=log.used,
+        skipped=log.skipped,
+        appended_bytes=log.appended_bytes,
+        state=log.state,
+    )
 
 
 def _merged(job: _Job, log_parts: Iterator[tuple[_Range, _PartResult | None]]) -> LogClasses:
@@ -293,6 +300,7 @@ def _merged(job: _Job, log_parts: Iterator[tuple[_Range, _PartResult | None]]) -
         tallies.add_part(log_part.tallies, state.schema)
         log.used += log_part.used
         log.skipped.update(log_part.skipped)
+        log.appended_bytes += log_part.appended_bytes
         local_end_s = log_part.state.local_end_s
         state = LogState(
             schema=inherited_schema(log_part.state.schema, state.schema),

@@ -16,7 +16,7 @@ from volbench.core.records.validation.result import CheckRow, ReplayClass, Repla
 from volbench.machine.engine.connection import Account
 from volbench.measure.workload.replay.schedule import Schedule, schedule
 from volbench.measure.workload.replay.sending import NOT_SENT, Execution, Machine, WorkerResult, send_with_cpu_watch
-from volbench.measure.workload.replay.slowlog import slow_log
+from volbench.measure.workload.replay.slowlog import appended_meanwhile, slow_log
 from volbench.validation.verdict import decide_check
 
 LATE_S = 0.005
@@ -54,8 +54,10 @@ def replay(
             connections_max=plan.connections,
         )
         scheduled = replace(scheduled, skipped={**log.skipped, **scheduled.skipped})
+        appended_bytes = log.appended_bytes or None
     shares, machine = send_with_cpu_watch(account, scheduled, writes=writes, progress=progress)
-    return summarise(scheduled, shares, plan, writes=writes, machine=machine)
+    replayed = summarise(scheduled, shares, plan, writes=writes, machine=machine)
+    return replayed.model_copy(update={"log_appended_bytes": appended_bytes})
 
 
 def summarise(
@@ -219,6 +221,8 @@ def _undecided_classes(outcome: Replayed) -> Iterator[str]:
 def _notes(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
     if outcome.log_from:
         yield f"the log: {plan.slow_log}, {duration(outcome.log_s)} from {outcome.log_from} on"
+    if outcome.log_appended_bytes:
+        yield f"of the log: {appended_meanwhile(outcome.log_appended_bytes)}"
     if outcome.second_resolution:
         yield "the log has whole seconds: statements were spread evenly within each, so bursts may be missing"
     small_classes = [statement_class for statement_class in outcome.classes if not _has_median(statement_class)]

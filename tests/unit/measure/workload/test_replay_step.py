@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from volbench.core.records.steps.replay import ReplayStep
 from volbench.core.sql.fingerprint import fingerprint
 from volbench.errors import UsageError
-from volbench.measure.workload.replay.schedule import ScheduledStatement
+from volbench.measure.workload.replay import step as step_module
+from volbench.measure.workload.replay.schedule import Schedule, ScheduledStatement, schedule
 from volbench.measure.workload.replay.sending import Execution
+from volbench.measure.workload.replay.slowlog import SlowLog
 from volbench.measure.workload.replay.step import _metrics, class_name, plan_replay
 
 LOG = """/usr/sbin/mariadbd, Version: 10.11.19-MariaDB. started with:
@@ -53,3 +57,24 @@ def test_a_log_of_another_schema_says_what_it_has_instead(tmp_path: Path) -> Non
         plan_replay(step, "other")
     assert "1 of other schemas" in refused.value.evidence
     assert "dataset.schema" in refused.value.next_step
+
+
+def test_what_a_server_appends_while_a_log_is_planned_is_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "slow.log"
+    path.write_text(LOG * 2)
+
+    def schedule_meanwhile(log: SlowLog, **options: Any) -> Schedule:
+        statements = iter(log)
+        first = next(statements)
+        with path.open("a") as server:
+            server.write(LOG)
+        return schedule(chain([first], statements), **options)
+
+    monkeypatch.setattr(step_module, "schedule", schedule_meanwhile)
+    planned = plan_replay(ReplayStep(name="replay", log=str(path)), "shop")
+    assert planned.statements == 2
+    assert planned.notes == (
+        f"of the log: left out: {len(LOG):,} bytes that the server appended while the log was read",
+    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -169,6 +170,31 @@ def test_a_log_that_shrinks_while_it_is_read_is_refused(tmp_path: Path, monkeypa
     with pytest.raises(UsageError, match="cannot be read") as caught:
         classes_of_log(path, SCHEMAS, processes=2, part_bytes=20_000)
     assert "became shorter" in (caught.value.evidence or "")
+
+
+@pytest.mark.usefixtures("in_threads")
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_a_server_appends_to_the_end_is_left_out_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    """It writes an entry at each statement that is counted, as long as there is one to count."""
+    path, more, add_all = tmp_path / "slow.log", entry("SELECT 1"), module._Tallies.add_all
+    path.write_bytes(MYSQL.read_bytes())
+
+    def add_all_meanwhile(tallies: module._Tallies, statements: Iterable[tuple[str | None, float, str]]) -> None:
+        def served() -> Iterator[tuple[str | None, float, str]]:
+            for statement in statements:
+                with path.open("a") as server:
+                    server.write(more)
+                yield statement
+
+        add_all(tallies, served())
+
+    monkeypatch.setattr(module._Tallies, "add_all", add_all_meanwhile)
+    summary = classes_of_log(path, SCHEMAS, processes=processes, part_bytes=20_000).summary
+    left_out = re.search(r"; left out: ([\d,]+) bytes that the server appended while the log was read$", summary)
+    assert left_out is not None, summary
+    assert int(left_out[1].replace(",", "")) % len(more) == 0
 
 
 @pytest.mark.usefixtures("in_threads")

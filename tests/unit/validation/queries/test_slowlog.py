@@ -22,7 +22,7 @@ from volbench.measure.workload.replay.logged_statement import (
     WITHOUT_TIME,
     LoggedStatement,
 )
-from volbench.measure.workload.replay.slowlog import SlowLog, decoded, slow_log
+from volbench.measure.workload.replay.slowlog import LogText, SlowLog, slow_log
 from volbench.validation.capture.mask import masked
 
 LOGS = Path(__file__).resolve().parents[3] / "fixtures/slowlog"
@@ -378,8 +378,27 @@ def test_a_log_that_grows_as_fast_as_it_is_read_is_read_to_its_size_at_the_begin
     log.write_bytes(piece * 3)
     read = 0
     with log.open("rb") as file, log.open("ab", buffering=0) as server:
-        for text in decoded(file):
+        text_of_log = LogText(file)
+        for text in text_of_log:
             read += len(text)
             server.write(piece)
             assert read <= 10 * len(piece)
-    assert read == 3 * len(piece)
+    assert read == text_of_log.appended_bytes == 3 * len(piece)
+
+
+def test_what_a_server_appends_while_its_log_is_read_is_left_out_and_said(tmp_path: Path) -> None:
+    """An entry that is written at each statement: as long as it takes to read what was there, and no longer."""
+    log, entry, written = tmp_path / "slow.log", mysql_entry("SELECT 2"), 0
+    log.write_text(mysql_entry("SELECT 1") * 3)
+    with slow_log(log) as opened, log.open("a") as server:
+        for _ in opened:
+            written += server.write(entry)
+            server.flush()
+    assert opened.entries == 3
+    assert 0 < opened.appended_bytes <= written
+    assert opened.appended_bytes % len(entry) == 0
+    sentence = f"left out: {opened.appended_bytes:,} bytes that the server appended while the log was read"
+    assert opened.summary() == f"3 entries, 3 of them statements; {sentence}"
+    with slow_log(log) as again:
+        assert len(list(again)) == 6
+    assert again.summary() == "6 entries, 6 of them statements"

@@ -151,6 +151,10 @@ class Replayed(Record):
     )
     log_s: float = Field(description="From the first to the last statement of the log.")
     log_from: str = Field(default="", description="When its first statement came, in UTC.")
+    log_appended_bytes: int | None = Field(
+        default=None,
+        description="What its server appended to the log while it was read to its end, and was not replayed.",
+    )
     speed: float
     planned_s: float
     duration_s: float

@@ -38,7 +38,7 @@ from volbench.measure.workload.replay.logged_statement import (
     local_time_s,
     used_schema,
 )
-from volbench.measure.workload.replay.slowlog import decoded
+from volbench.measure.workload.replay.slowlog import LogText
 from volbench.measure.workload.replay.slowlog_entries import BLANK, STATEMENT_CHARACTERS_MAX
 
 WITHOUT_VALUES = "that were executed in bulk, without their values"
@@ -135,6 +135,11 @@ class GeneralLog:
     _connections: dict[int, _Connection] = field(default_factory=dict)
     _is_iso: bool = False
     """The times are those of MySQL from 5.7 on, which writes each of several statements by itself."""
+
+    @property
+    def appended_bytes(self) -> int:
+        """Return what the server appended to the file while it was read to its end."""
+        return self.text.appended_bytes if isinstance(self.text, LogText) else 0
 
     def __iter__(self) -> Iterator[LoggedStatement]:
         """Yield the statements. Raises UsageError naming the file when the text is no general log."""
@@ -250,7 +255,7 @@ def general_log(path: Path, *, schema: str | None = None) -> Iterator[GeneralLog
     """Yield the log in a file. Raises UsageError when the file cannot be read, also during iteration."""
     try:
         with safe_files.open_given(path) as file:
-            yield GeneralLog(text=decoded(file), name=str(path), schema=schema)
+            yield GeneralLog(text=LogText(file), name=str(path), schema=schema)
     except OSError as error:
         raise UsageError("the general query log cannot be read", where=str(path), evidence=str(error)) from error
 

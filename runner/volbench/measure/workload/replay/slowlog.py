@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from volbench.core.base import safe_files
+from volbench.core.base.text import counted
 from volbench.errors import UsageError
 from volbench.measure.workload.replay.logged_statement import (
     ADMINISTRATOR,
@@ -38,6 +39,46 @@ from volbench.measure.workload.replay.slowlog_entries import (
 )
 
 _CHUNK_BYTES = 1 << 20
+
+
+class LogText:
+    """The text of a file between two offsets, to be iterated over once, in the pieces in which all of it is read.
+
+    Without an end it is the file's size when the first piece is asked for: a server may write to the log as fast as
+    it is read. `appended_bytes` is what it has written by the end of the reading.
+    """
+
+    def __init__(self, file: BinaryIO, begin: int = 0, end: int | None = None) -> None:
+        """Read nothing yet."""
+        self._file, self._begin, self._end = file, begin, end
+        self.appended_bytes = 0
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the pieces. Raises OSError where the file has become shorter than the given end."""
+        decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        begin, end = self._begin, self._size_bytes() if self._end is None else self._end
+        self._file.seek(begin)
+        while begin < end:
+            chunk = self._file.read(min(_CHUNK_BYTES - begin % _CHUNK_BYTES, end - begin))
+            if not chunk:
+                if self._end is not None:
+                    raise OSError(f"the file became shorter while it was read, to {begin} bytes")
+                break
+            begin += len(chunk)
+            yield decoder.decode(chunk)
+        if self._end is None:
+            self.appended_bytes = max(0, self._size_bytes() - end)
+        yield decoder.decode(b"", final=True)
+
+    def _size_bytes(self) -> int:
+        return self._file.seek(0, os.SEEK_END)
+
+
+def appended_meanwhile(appended_bytes: int) -> str:
+    """Return what the reading of a log has left out; empty where the server appended nothing meanwhile."""
+    if not appended_bytes:
+        return ""
+    return f"left out: {counted(appended_bytes, 'byte')} that the server appended while the log was read"
 
 
 class SlowLog:
@@ -67,6 +108,7 @@ class SlowLog:
         self.state = LogState() if state is None else state
         self.used = 0
         self.skipped: Counter[str] = Counter()
+        self.appended_bytes = 0
 
     @property
     def entries(self) -> int:
@@ -74,11 +116,14 @@ class SlowLog:
         return self.used + self.skipped.total()
 
     def summary(self) -> str:
-        """Return a sentence on the number of entries, and how many were used and skipped."""
+        """Return a sentence: the number of entries, how many were used and skipped, and what was left out."""
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.skipped.most_common())
-        return f"{self.entries} entries, {self.used} of them statements" + (
-            f"; skipped: {reasons}" if reasons else ""
+        clauses = (
+            f"{self.entries} entries, {self.used} of them statements",
+            f"skipped: {reasons}" if reasons else "",
+            appended_meanwhile(self.appended_bytes),
         )
+        return "; ".join(filter(None, clauses))
 
     def __iter__(self) -> Iterator[LoggedStatement]:
         """Yield the statements. Raises UsageError naming the file when the text is no slow log."""
@@ -112,6 +157,8 @@ class SlowLog:
                 is_slow_log |= entry.head is not None
                 first_body = first_body or entry.body
             yield entry
+        if isinstance(self._text, LogText):
+            self.appended_bytes = self._text.appended_bytes
         if first_body and not is_slow_log:
             raise UsageError(
                 "this is not a line of a slow query log",
@@ -171,26 +218,6 @@ def slow_log(path: Path) -> Iterator[SlowLog]:
     """Yield the log in a file. Raises UsageError when the file cannot be read, also during iteration."""
     try:
         with safe_files.open_given(path) as file:
-            yield SlowLog(decoded(file), name=str(path))
+            yield SlowLog(LogText(file), name=str(path))
     except OSError as error:
         raise UsageError("the slow query log cannot be read", where=str(path), evidence=str(error)) from error
-
-
-def decoded(file: BinaryIO, begin: int = 0, end: int | None = None) -> Iterator[str]:
-    """Yield the text between two offsets, in the pieces in which the whole file is read.
-
-    Without an end it is the file's size when the first piece is asked for: a server may write to the log as fast as
-    it is read.
-    """
-    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-    known_end, end = end, file.seek(0, os.SEEK_END) if end is None else end
-    file.seek(begin)
-    while begin < end:
-        chunk = file.read(min(_CHUNK_BYTES - begin % _CHUNK_BYTES, end - begin))
-        if not chunk:
-            if known_end is not None:
-                raise OSError(f"the file became shorter while it was read, to {begin} bytes")
-            break
-        begin += len(chunk)
-        yield decoder.decode(chunk)
-    yield decoder.decode(b"", final=True)

@@ -23,9 +23,10 @@ from volbench.measure.workload.interface import StepContext, StepOutcome, SubRes
 from volbench.measure.workload.replay.general_log import GeneralLog, general_log, is_general_log
 from volbench.measure.workload.replay.schedule import Schedule, schedule
 from volbench.measure.workload.replay.sending import NOT_SENT, Execution, WorkerResult, send
-from volbench.measure.workload.replay.slowlog import SlowLog, slow_log
+from volbench.measure.workload.replay.slowlog import SlowLog, appended_meanwhile, slow_log
 from volbench.measure.workload.state import LAST_WRITE
 
+GENERAL_LOG = "the log is a general log: it has no durations, and does not tell what triggers and routines sent"
 LATE_S = 0.005
 """A free connection that sent a statement later than this was late because of the client."""
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -70,7 +71,7 @@ def plan_replay(step: ReplayStep, schema: str) -> Schedule:
                 seconds=(step.warmup_s + step.duration_s) * step.speed,
                 connections_max=step.connections,
             )
-            notes = _notes_on(log) if isinstance(log, GeneralLog) else ()
+            notes = _notes_on(log)
             return replace(planned, skipped={**log.skipped, **planned.skipped}, notes=notes)
     except UsageError as error:
         error.where = f"step {step.name or step.kind}: {step.log}"
@@ -89,13 +90,17 @@ def query_log(path: Path, schema: str) -> Iterator[SlowLog | GeneralLog]:
             yield of_ends
 
 
-def _notes_on(log: GeneralLog) -> tuple[str, ...]:
-    notes = ["the log is a general log: it has no durations, and does not tell what triggers and routines sent"]
-    if log.of_open_connections:
+def _notes_on(log: SlowLog | GeneralLog) -> tuple[str, ...]:
+    notes = []
+    if isinstance(log, GeneralLog):
+        notes.append(GENERAL_LOG)
+    if isinstance(log, GeneralLog) and log.of_open_connections:
         count = log.of_open_connections
         notes.append(
             f"of connections older than the log, and taken for {log.schema}: {counted(count, 'statement')}"
         )
+    if appended := appended_meanwhile(log.appended_bytes):
+        notes.append(f"of the log: {appended}")
     return tuple(notes)
 
 
