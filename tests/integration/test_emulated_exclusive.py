@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import volbench
 from emulated_volumes import volume
 from hostile_user import RUNNER
-from waiting import wait_for
+from waiting import INTERVAL_S, wait_for
 
 from volbench.core.base.marker import MARKER
 from volbench.machine.volume.emulated.attachments import attachments
@@ -40,6 +41,12 @@ def begin(*arguments: str) -> subprocess.Popen[str]:
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     output, _ = process.communicate(timeout=120)
     return process.returncode, output
+
+
+def ended_here(*arguments: str) -> tuple[int, str]:
+    """A command in this process, which has imported what it needs; a start has to be a process, to be killed."""
+    done = volbench("volume", *arguments, environment={"COLUMNS": "200"})
+    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("profile", ["ebs-gp3", "efs-elastic"])
@@ -124,19 +131,19 @@ def test_a_start_that_is_killed_at_any_moment_is_known_and_can_be_removed(root: 
     result = 0
     for number in range(KILLS):
         process = begin("emulate", spec, "--dir", str(root), "--name", "v")
-        wait_for((root / "v").is_dir, "the start made nothing")
+        wait_for((root / "v").is_dir, "the start made nothing", interval_s_max=INTERVAL_S)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(number * KILL_STEP_S)
         process.kill()
         ended(process)
         if (root / "v" / MARKER).exists():
             result += 1
-            code, listed = ended(begin("list", "--dir", str(root)))
+            code, listed = ended_here("list", "--dir", str(root))
             assert (code, f"{root / 'v'}" in listed) == (0, True), listed
         else:  # killed before the marker: nothing says whose it is, and the next start takes it
             code, output = ended(begin("emulate", spec, "--dir", str(root), "--name", "v"))
             assert code == 0, output
-        code, output = ended(begin("remove", str(root / "v")))
+        code, output = ended_here("remove", str(root / "v"))
         assert code == 0, output
         assert list(root.iterdir()) == []
         assert not attachments(root / "v")

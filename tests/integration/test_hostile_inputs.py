@@ -15,7 +15,7 @@ from pathlib import Path
 
 import hostile_user
 import pytest
-from hostile_user import NOBODY, TREASURE, plant_link, plant_pipe, volbench
+from hostile_user import NOBODY, TREASURE, plant_link, plant_pipe, volbench, volbench_in_process
 
 from volbench.errors import EXIT_REFUSED, EXIT_USAGE
 from volbench.observe.ring import write_whole
@@ -59,7 +59,7 @@ def test_a_pipe_or_a_device_in_the_place_of_a_file_is_refused_at_once(
             plant_pipe(directory / "given" / name)
         else:
             plant_link(directory / "given" / name, Path("/dev/zero"))
-    done = volbench(*(term.format(directory=directory / "given", run=run) for term in command))
+    done = volbench_in_process(*(term.format(directory=directory / "given", run=run) for term in command))
     assert done.returncode in (EXIT_USAGE, EXIT_REFUSED), done.stdout + done.stderr
     assert str(directory / "given") in done.stderr
     assert "fault of volbench" not in done.stderr

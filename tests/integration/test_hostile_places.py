@@ -14,7 +14,7 @@ from pathlib import Path
 
 import hostile_user
 import pytest
-from hostile_user import TREASURE, as_nobody, attacking, plant, volbench
+from hostile_user import TREASURE, as_nobody, attacking, plant, volbench, volbench_in_process
 from waiting import wait_for
 
 from volbench.core.base import ownership
@@ -78,7 +78,9 @@ def test_a_planted_control_directory_is_refused(
 def test_a_planted_volume_is_refused(shared: Path, victim: Path, name: str) -> None:
     """`volume emulate` into a directory that somebody has prepared below a root that everybody may write to."""
     plant(shared / "v", {name: victim})
-    done = volbench("volume", "emulate", "emulated:ebs-gp3?size=1GiB", "--dir", str(shared), "--name", "v")
+    done = volbench_in_process(
+        "volume", "emulate", "emulated:ebs-gp3?size=1GiB", "--dir", str(shared), "--name", "v"
+    )
     assert done.returncode == EXIT_REFUSED, done.stdout + done.stderr
     assert f"belongs to user {hostile_user.NOBODY}" in done.stderr
     assert "next step" in done.stderr
@@ -89,7 +91,7 @@ def test_a_planted_volume_is_refused(shared: Path, victim: Path, name: str) -> N
 def test_a_planted_root_of_volumes_is_refused(shared: Path, victim: Path) -> None:
     """The usual directory of volumes itself, made by somebody else before root came."""
     plant(shared / "volbench", {"v": victim.parent}, marker=False)
-    done = volbench(
+    done = volbench_in_process(
         "volume", "emulate", "emulated:ebs-gp3?size=1GiB", "--dir", str(shared / "volbench"), "--name", "v"
     )
     assert done.returncode == EXIT_REFUSED, done.stdout + done.stderr
@@ -102,7 +104,7 @@ def test_a_planted_root_of_volumes_is_refused(shared: Path, victim: Path) -> Non
 def test_a_planted_probe_directory_is_refused(shared: Path, victim: Path, name: str, marker: bool) -> None:
     """The probe's fixed name on a volume that everybody may write to; nothing is written before the refusal."""
     plant(shared / "volbench-probe", {name: victim}, marker=marker)
-    done = volbench("volume", "probe", f"path:{shared}", "--seconds", "5")
+    done = volbench_in_process("volume", "probe", f"path:{shared}", "--seconds", "5")
     assert done.returncode == EXIT_REFUSED, done.stdout + done.stderr
     assert victim.read_text() == TREASURE
     assert "volbench-probe" in done.stderr
@@ -111,7 +113,7 @@ def test_a_planted_probe_directory_is_refused(shared: Path, victim: Path, name: 
 def test_a_volume_whose_directories_can_be_exchanged_is_refused(shared: Path) -> None:
     """Everybody may write to it and it is not sticky: whatever root makes there could be renamed by anybody."""
     shared.chmod(0o777)
-    done = volbench("volume", "probe", f"path:{shared}", "--seconds", "5")
+    done = volbench_in_process("volume", "probe", f"path:{shared}", "--seconds", "5")
     assert done.returncode == EXIT_REFUSED, done.stdout + done.stderr
     assert "every user may rename what is in" in done.stderr
     assert "chmod +t" in done.stderr
@@ -144,7 +146,7 @@ time.sleep(600)
         with attacking(code, shared / "pool" / "v", f"{device.name} {number}") as attacker:
             name = Path(f"/proc/{attacker.pid}/comm")
             wait_for(lambda: name.read_text().strip() == DAEMON, "the attacker did not take the daemon's name")
-            done = volbench("volume", "list", "--dir", str(shared / "pool"))
+            done = volbench_in_process("volume", "list", "--dir", str(shared / "pool"))
         assert done.returncode == 0, done.stderr
         assert "cleared" not in done.stdout + done.stderr
         assert Path(f"/sys/block/{device.name}/loop/backing_file").exists()
@@ -159,7 +161,7 @@ def test_a_link_into_a_data_directory_is_refused(shared: Path) -> None:
     (data / "ibdata1").write_text(TREASURE)
     (data / "sub").mkdir()
     (shared / "link").symlink_to(data / "sub")
-    done = volbench("volume", "probe", f"path:{shared / 'link'}", "--seconds", "5")
+    done = volbench_in_process("volume", "probe", f"path:{shared / 'link'}", "--seconds", "5")
     assert done.returncode == EXIT_REFUSED, done.stdout + done.stderr
     assert "MySQL data directory" in done.stderr
     assert list((data / "sub").iterdir()) == []

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 from busy_loops import busy_loops
 from emulated_volumes import write_durably
@@ -46,6 +47,13 @@ def volbench(*arguments: str, code: int | None = 0) -> subprocess.CompletedProce
     return done
 
 
+def in_process(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """A command in this process, which has imported what it needs."""
+    done = command_line.volbench(*arguments, environment={"COLUMNS": "200"})
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
 @pytest.mark.parametrize("spec", ["emulated:ebs-gp3?size=1GiB", "emulated:efs-elastic"])
 def test_a_volume_outlives_its_command_keeps_its_bytes_and_goes(root: Path, spec: str) -> None:
     """emulate, use, stop, emulate again with the bytes still there, remove: nothing is left."""
@@ -54,15 +62,15 @@ def test_a_volume_outlives_its_command_keeps_its_bytes_and_goes(root: Path, spec
     assert f"mounted at: {data}" in stdout
     assert "volbench volume remove stays" in stdout
     write_durably(data / "file", b"x" * 100_000)
-    counted = json.loads(volbench("volume", "counters", "stays", "--json").stdout)
+    counted = json.loads(in_process("volume", "counters", "stays", "--json").stdout)
     assert counted["operations"]["write"]["bytes"] >= 100_000
-    assert "fidelity: " in volbench("volume", "counters", "stays").stdout
-    assert f"stays: {counted['profile']}, running, stays: {data}" in volbench("volume", "list").stdout
-    volbench("volume", "stop", "stays")
+    assert "fidelity: " in in_process("volume", "counters", "stays").stdout
+    assert f"stays: {counted['profile']}, running, stays: {data}" in in_process("volume", "list").stdout
+    in_process("volume", "stop", "stays")
     assert not attachments(root / "stays")
     volbench("volume", "emulate", spec, "--dir", str(root), "--name", "stays")
     assert (data / "file").read_bytes() == b"x" * 100_000
-    volbench("volume", "remove", str(root / "stays"))
+    in_process("volume", "remove", str(root / "stays"))
     assert list(root.iterdir()) == []
 
 
@@ -71,22 +79,22 @@ def test_faults_are_injected_and_taken_back(root: Path) -> None:
     data = root / "ill" / "data"
     write_durably(data / "file", b"x" * 4096)
     before = time.monotonic()
-    volbench("volume", "fault", "ill", "stall", "--for", "4s")
+    in_process("volume", "fault", "ill", "stall", "--for", "4s")
     write_durably(data / "slow", b"x")
     assert time.monotonic() - before >= 4, "it began after the command did"
-    volbench("volume", "fault", "ill", "detach")
+    in_process("volume", "fault", "ill", "detach")
     with pytest.raises(OSError, match="Input/output error"):
         (data / "other").write_bytes(b"y")
-    volbench("volume", "fault", "ill", "attach")
+    in_process("volume", "fault", "ill", "attach")
     assert (data / "file").read_bytes() == b"x" * 4096
-    lost = volbench("volume", "fault", "ill", "power-cut").stdout
+    lost = in_process("volume", "fault", "ill", "power-cut").stdout
     assert "lost: 0 writes" in lost
-    volbench("volume", "stop", "ill")
+    in_process("volume", "stop", "ill")
     volbench("volume", "emulate", "emulated:efs-elastic", "--dir", str(root), "--name", "ill")
     assert (data / "file").read_bytes() == b"x" * 4096
-    refused = volbench("volume", "fault", "ill", "error", "--every", "0", code=5)
+    refused = in_process("volume", "fault", "ill", "error", "--every", "0", code=5)
     assert "out of range" in refused.stderr
-    volbench("volume", "remove", "ill")
+    in_process("volume", "remove", "ill")
 
 
 def test_what_a_killed_daemon_leaves_is_cleared_by_the_next_command(root: Path) -> None:
@@ -99,7 +107,7 @@ def test_what_a_killed_daemon_leaves_is_cleared_by_the_next_command(root: Path) 
         (daemon,) = attachments(root / "dies").daemons
         os.kill(daemon, signal.SIGKILL)
         assert wait_until(lambda: not attachments(root / "dies").daemons, timeout_s=COMMAND_S_MAX)
-        cleared = volbench("volume", "list", "--dir", str(root))
+        cleared = in_process("volume", "list", "--dir", str(root))
         assert not attachments(root / "dies")
         assert attachments(root / "lives").daemons
         if f"{root / 'dies'} (its data" in cleared.stderr:
@@ -112,7 +120,7 @@ def test_what_a_killed_daemon_leaves_is_cleared_by_the_next_command(root: Path) 
     volbench(*emulate, "dies")
     assert (root / "dies" / "data" / "file").read_bytes() == b"kept"
     for name in ("dies", "lives"):
-        volbench("volume", "remove", name)
+        in_process("volume", "remove", name)
 
 
 def test_a_running_process_s_volume_and_one_in_use_are_not_removed(root: Path) -> None:
