@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.errors import EXIT_UNDECIDED, Undecided, UsageError
+from volbench.results.store.run_directory import RUN_FILE
 
 
 def recommended(*arguments: str, code: int = 0) -> str:
@@ -54,6 +55,40 @@ def test_a_fleet_is_a_table_in_which_a_server_that_cannot_be_read_has_its_reason
     assert rows["db1"]["prices_dated"]
 
 
+def test_a_damaged_run_in_a_fleet_is_one_row_with_its_reason(tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet"
+    (fleet / "db2").mkdir(parents=True)
+    history(fleet / "db1.csv", 2000)
+    (fleet / "db2" / RUN_FILE).write_text("{")
+    arguments = ("--fleet", "--p95", "20ms", "--size", "100GiB", "-o", "csv")
+    text = recommended(str(fleet), *arguments, code=EXIT_UNDECIDED)
+    rows = {row["server"]: row for row in csv.DictReader(io.StringIO(text))}
+    assert rows["db1"]["volume"]
+    assert (rows["db2"]["answer"], rows["db2"]["volume"]) == ("refused", "")
+    assert rows["db2"]["reason"]
+
+
+def test_a_size_of_a_server_that_is_not_asked_about_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
+    """Else the server would be told the volume for the general size."""
+    source = str(history(tmp_path / "db1.csv", 2000))
+    with pytest.raises(UsageError) as refusal:
+        recommended(source, "--p95", "20ms", "--size", "100GiB", "--size", "bd1=2TiB")
+    assert "bd1" in refusal.value.what
+    assert "db1" in refusal.value.next_step
+
+
+def test_streams_shorten_a_backup_whose_size_is_the_volumes(tmp_path: Path) -> None:
+    source = str(history(tmp_path / "db1.csv", 100))
+    asked = ("--size", "100GiB", "--backup-window", "100h", "--profile", "ebs-gp3", "--json")
+
+    def backup_s(*streams: str) -> float:
+        answer = json.loads(recommended(source, *asked, *streams))["servers"][0]
+        (chance,) = answer["chosen"]["parts"]
+        return float(chance["value"])
+
+    assert backup_s("--streams", "2") == pytest.approx(backup_s() / 2, rel=0.01)
+
+
 def test_json_has_every_part_of_the_answer(tmp_path: Path) -> None:
     source = str(history(tmp_path / "db1.csv", 2000))
     answer = json.loads(recommended(source, "--p95", "20ms", "--size", "100GiB", "--json"))["servers"][0]
@@ -88,6 +123,9 @@ def test_a_run_without_costs_is_refused_with_the_reason(tmp_path: Path) -> None:
         ("--size", "100GiB", "--p95", "20ms", "--backup", "10GiB"),
         ("--size", "100GiB", "--p95", "20ms", "--step", "load"),
         ("--size", "100GiB", "--recovery", "60s"),
+        ("--size", "100GiB", "--size", "200GiB", "--p95", "20ms"),
+        ("--size", "db1=100GiB", "--size", "db1=200GiB", "--p95", "20ms"),
+        ("--size", "100GiB", "--p95", "20ms", "--streams", "4"),
     ],
 )
 def test_bad_input_is_one_message(tmp_path: Path, arguments: tuple[str, ...]) -> None:

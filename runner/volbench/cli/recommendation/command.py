@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from volbench.cli import console, options
-from volbench.cli.recommendation.sources import Reading, evidence_of, servers_of
+from volbench.cli.recommendation.sources import Reading, Server, evidence_of, servers_of
 from volbench.cli.tables import show_rows
+from volbench.core.base.nearest import suggestion
 from volbench.core.records.base import parse_duration_s, parse_size_bytes
-from volbench.errors import EXIT_UNDECIDED, Undecided, UsageError
+from volbench.errors import EXIT_UNDECIDED, RunUnreadable, Undecided, UsageError
 from volbench.results.credits.dump import Dump
 from volbench.results.credits.prices import Prices, load_prices
 from volbench.results.credits.work import DEFAULT_IO_BYTES
@@ -77,6 +78,7 @@ def recommend(
         choice=choice, interval_s=options.interval_of(interval), steps=tuple(step), volume=from_volume
     )
     servers = servers_of(sources, is_fleet=fleet)
+    _check_names(sizes, servers)
     answers = []
     for server in servers:
         size_bytes = sizes.get(server.name, sizes.get("", 0))
@@ -87,8 +89,8 @@ def recommend(
         offered = candidates(price_list, size_bytes=size_bytes, profiles=profile)
         try:
             evidence = evidence_of(server, reading)
-            answers.append(choose(evidence, offered, _with_backup(goal, size_bytes)))
-        except (UsageError, Undecided) as error:
+            answers.append(choose(evidence, offered, _with_backup(goal, size_bytes, streams)))
+        except (UsageError, RunUnreadable, Undecided) as error:
             if len(servers) == 1:
                 raise
             answers.append(_refusal(server.name, goal, error))
@@ -109,7 +111,7 @@ def _show(answers: Sequence[Recommendation], prices: Prices, output: options.Out
         console.say(total_text(answers, prices))
 
 
-def _refusal(name: str, goal: Goal, error: UsageError | Undecided) -> Recommendation:
+def _refusal(name: str, goal: Goal, error: UsageError | RunUnreadable | Undecided) -> Recommendation:
     reason = f"{error.what}: {error.evidence}" if error.evidence else error.what
     return Recommendation(
         name=name,
@@ -124,9 +126,15 @@ def _refusal(name: str, goal: Goal, error: UsageError | Undecided) -> Recommenda
 
 def _sizes(texts: Sequence[str]) -> dict[str, int]:
     """Return bytes by server's name; of all others under an empty name."""
-    sizes = {}
+    sizes: dict[str, int] = {}
     for text in texts:
         name, _, amount = text.rpartition("=")
+        if name in sizes:
+            raise UsageError(
+                f"the size of {name} is given twice" if name else "the size of all servers is given twice",
+                where=f"--size {text}",
+                next_step="give it once; --size SERVER=SIZE is for a server of another size",
+            )
         try:
             sizes[name] = parse_size_bytes(amount)
         except ValueError as error:
@@ -134,6 +142,16 @@ def _sizes(texts: Sequence[str]) -> dict[str, int]:
         if sizes[name] <= 0:
             raise UsageError("a size must be above 0", where=f"--size {text}")
     return sizes
+
+
+def _check_names(sizes: Mapping[str, int], servers: Sequence[Server]) -> None:
+    """Raise UsageError for a size of a server that is not asked about: its own size would be the general one."""
+    names = [server.name for server in servers]
+    for name in sizes:
+        if name and name not in names:
+            raise UsageError(
+                f"no source is the server {name!r}", where=f"--size {name}=...", next_step=suggestion(name, names)
+            )
 
 
 def _goal(p95: str, backup: str, window: str, streams: int, recovery: str) -> Goal:
@@ -147,6 +165,8 @@ def _goal(p95: str, backup: str, window: str, streams: int, recovery: str) -> Go
         raise UsageError(
             "a backup needs the time that it may take", where="--backup", next_step="add --backup-window"
         )
+    if streams > 1 and not window:
+        raise UsageError("streams are of a backup", where="--streams", next_step="add --backup-window")
     return Goal(
         p95_s=_seconds("--p95", p95),
         backup=_backup(float(_bytes(backup)), streams) if backup else None,
@@ -163,13 +183,13 @@ def _backup(size_bytes: float, streams: int) -> Dump:
     return Dump(bytes=size_bytes, io_bytes=float(DEFAULT_IO_BYTES), rate_max_per_s=streams / _READ_S)
 
 
-def _with_backup(goal: Goal, size_bytes: int) -> Goal:
+def _with_backup(goal: Goal, size_bytes: int, streams: int) -> Goal:
     """Return the goal, its backup of the whole volume's data where nothing else is said."""
     if goal.window_s is None or goal.backup is not None:
         return goal
     return Goal(
         p95_s=goal.p95_s,
-        backup=_backup(float(size_bytes), 1),
+        backup=_backup(float(size_bytes), streams),
         window_s=goal.window_s,
         recovery_s=goal.recovery_s,
     )

@@ -19,6 +19,8 @@ _SERIES = (1.0, 1.25, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 _THROUGHPUT_MIB = (125, 160, 200, 250, 315, 400, 500, 630, 800, 1000, 1250, 1600, 2000)
 _SIZE_STEP = 1.25
 _SIZES_MAX = 40
+_PROVISIONED = ("iops", "throughput")
+"""Parameters that are bought by the unit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +47,12 @@ def candidates(prices: Prices, *, size_bytes: int, profiles: Sequence[str] = ())
         size_bytes: what the volume must hold.
         profiles: types to choose from; empty: all block volumes with a price.
 
-    Raises UsageError for a type that is unknown, no block volume, or without a price.
+    Raises UsageError for a type that is unknown, no block volume, or without a price, and for prices of which no
+    type is offered or that leave out a part which is bought by the unit.
     """
     for name in profiles:
         _check(name, prices)
-    names = profiles or [name for name in prices.volumes if name in profile_names() and _is_offered(name, prices)]
+    names = profiles or _offered(prices)
     found: list[Candidate] = []
     for name in names:
         found += _of_profile(name, prices, max(1, math.ceil(size_bytes / 2**30)))
@@ -60,18 +63,68 @@ def _check(name: str, prices: Prices) -> None:
     if name not in profile_names():
         hint = suggestion(name, profile_names())
         raise UsageError(f"there is no profile {name!r}; {hint}", where=f"--profile {name}")
-    if not _is_offered(name, prices):
-        offered = [each for each in prices.volumes if each in profile_names() and _is_offered(each, prices)]
+    if fault := _fault(name, prices):
+        offered = [each for each in prices.volumes if each in profile_names() and not _fault(each, prices)]
         raise UsageError(
-            "this profile has no price that covers all of it, or is no block volume",
+            f"the profile {name} {fault}",
             where=f"--profile {name}",
-            evidence=f"block volumes with a price ({prices.dated}): {', '.join(offered)}",
+            evidence=f"block volumes with a price ({prices.dated}): {', '.join(offered) or 'none'}",
             next_step="choose one of these, or add its price to a file and give that as --prices FILE",
         )
 
 
-def _is_offered(name: str, prices: Prices) -> bool:
-    return prices.is_complete(name) and resolve(name).mode == "block" and size_parameter(name) is not None
+def _offered(prices: Prices) -> list[str]:
+    """Return all block volumes with a price. Raise UsageError for none, and for a price that leaves a part out."""
+    faults = {name: _fault(name, prices) for name in prices.volumes if name in profile_names()}
+    for name in faults:
+        unpriced = _unpriced(name, prices) if prices.is_complete(name) else []
+        if unpriced:
+            priced = ", ".join(_priced_parameters(name, prices))
+            raise UsageError(
+                f"the price of {name} has no part for its {' and '.join(unpriced)}",
+                where="--prices",
+                evidence=f"its parts are for {priced}; what has no price would seem free",
+                next_step="add the missing part (price: 0 where it costs nothing), or leave the profile out",
+            )
+    offered = [name for name, fault in faults.items() if not fault]
+    if not offered:
+        reasons = [f"{name} {fault}" for name, fault in faults.items()]
+        raise UsageError(
+            "no block volume has a price, so none can be recommended",
+            where="--prices",
+            evidence="; ".join(reasons) or "no profile of suites/volumes has a price in that file",
+            next_step="add a price of a block volume, as suites/prices/aws.yaml has them",
+        )
+    return offered
+
+
+def _fault(name: str, prices: Prices) -> str:
+    """Return why a profile cannot be chosen from, as the rest of a sentence; empty where it can."""
+    charges = prices.volumes.get(name)
+    if charges is None:
+        return "has no price"
+    if without := next((charge.without for charge in charges if charge.without), ""):
+        return f"has a price that leaves out {without}"
+    if unpriced := _unpriced(name, prices):
+        return f"has a price without a part for its {' and '.join(unpriced)}"
+    if resolve(name).mode != "block":
+        return "is a file system on the network, not a block volume"
+    return "" if size_parameter(name) else "has no parameter for its size"
+
+
+def _unpriced(name: str, prices: Prices) -> list[str]:
+    """Return what is provisioned of a block volume and has no price: it would be recommended as if it were free."""
+    if resolve(name).mode != "block":
+        return []
+    parameters, priced = whole_profile(name).parameters, _priced_parameters(name, prices)
+    return [parameter for parameter in _PROVISIONED if parameter in parameters and parameter not in priced]
+
+
+def _priced_parameters(name: str, prices: Prices) -> list[str]:
+    """Return the parameters that a price is for, or is known for one value of."""
+    charges = prices.volumes[name]
+    named = [charge.parameter for charge in charges if charge.parameter]
+    return list(dict.fromkeys([*named, *(parameter for charge in charges for parameter in charge.only)]))
 
 
 def _of_profile(name: str, prices: Prices, gib: int) -> Iterator[Candidate]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from volbench.errors import UsageError
-from volbench.results.credits.prices import load_prices
+from volbench.results.credits.prices import Prices, load_prices
 from volbench.results.recommend.catalogue import Candidate, candidates
 from volbench.results.recommend.choice import SAVING_MAX, recommend
 from volbench.results.recommend.evidence import Check, Setting
@@ -104,6 +105,47 @@ def test_a_type_without_a_price_or_of_files_is_refused(name: str) -> None:
     with pytest.raises(UsageError) as refusal:
         candidates(load_prices(), size_bytes=1 << 30, profiles=(name,))
     assert name in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("local-nvme", "leaves out its instance"),
+        ("efs-elastic", "a file system on the network"),
+        ("ebs-2016", "has no price"),
+    ],
+)
+def test_a_type_that_cannot_be_bought_says_why(name: str, reason: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        candidates(load_prices(), size_bytes=1 << 30, profiles=(name,))
+    assert reason in refusal.value.what
+    assert "ebs-gp3" in refusal.value.evidence
+
+
+def prices_of(path: Path, *lines: str) -> Prices:
+    """A user's own file of prices, a line for each profile."""
+    heading = ("schema: 1", "dated: today", "region: here", "currency: EUR", "instances: {}", "volumes:")
+    path.write_text("\n".join([*heading, *(f"  {line}" for line in lines)]))
+    return load_prices(path)
+
+
+def price_of(parameter: str) -> str:
+    return f"{{parameter: {parameter}, price: 0.1, source: own, assumed: false}}"
+
+
+@pytest.mark.parametrize("profiles", [(), ("ebs-gp3",)])
+def test_a_price_that_leaves_out_what_is_provisioned_is_refused(tmp_path: Path, profiles: tuple[str, ...]) -> None:
+    """IOPS without a price would seem free, and the largest volume the cheapest."""
+    prices = prices_of(tmp_path / "own.yaml", f"ebs-gp3: [{price_of('size')}, {price_of('throughput')}]")
+    with pytest.raises(UsageError, match="part for its iops"):
+        candidates(prices, size_bytes=1 << 30, profiles=profiles)
+
+
+def test_prices_of_no_block_volume_are_refused_with_what_they_are_of(tmp_path: Path) -> None:
+    prices = prices_of(tmp_path / "own.yaml", f"efs-elastic: [{price_of('stored')}]", f"mine: [{price_of('size')}]")
+    with pytest.raises(UsageError, match="no block volume has a price") as refusal:
+        candidates(prices, size_bytes=1 << 30)
+    assert "efs-elastic is a file system" in refusal.value.evidence
 
 
 def test_candidates_are_what_a_vendor_offers_and_hold_the_data() -> None:
