@@ -210,6 +210,7 @@ class CellSpec(Record):
     """cell.json: one cell, complete; the agent needs nothing else."""
 
     schema_: int = Field(default=CELL_SCHEMA, alias="schema")
+    volbench_version: str = Field(default="", description="The orchestrator's; an agent of another one refuses.")
     run_id: FileName
     cell_id: FileName
     attempt: int = Field(default=1, ge=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from volbench import __version__
 from volbench.core.records.cell import CellSpec
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.layout import EmulatedSpec
@@ -21,6 +22,7 @@ def cell_spec(
     """Return the cell with the suite's values and its own values of a sweep; a target adds its server."""
     suite = with_parameters(run.suite, planned.parameters)
     return CellSpec(
+        volbench_version=__version__,
         run_id=run.run_id,
         cell_id=planned.cell_id,
         attempt=attempt,

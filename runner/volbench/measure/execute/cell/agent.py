@@ -10,6 +10,7 @@ from volbench.core.records.cell import CellResult, CellSpec, StepResult
 from volbench.core.records.steps import Step
 from volbench.measure.execute.cell.attached_cell import AttachedCell
 from volbench.measure.execute.cell.cell_run import CellRun
+from volbench.measure.execute.cell.handshake import require_version
 from volbench.measure.execute.cell.owned_cell import OwnedCell
 from volbench.measure.execute.cell.recorder import CellRecorder, recording
 from volbench.measure.execute.cell.sampling import sampling
@@ -28,12 +29,14 @@ def run_cell(cell: CellSpec, out: Path, *, sampling_process: Popen | None = None
     """
     with recording(out) as record:
         run = cell_run(cell, out, record)
-        with run.builder.capturing_failure(), run.serving(), sampling(run, sampling_process):
-            run.start()
-            run.builder.server = run.server.facts()
-            record.open()  # not while a load runs
-            run_steps(run)
-            run.end()
+        with run.builder.capturing_failure():
+            require_version(cell)
+            with run.serving(), sampling(run, sampling_process):
+                run.start()
+                run.builder.server = run.server.facts()
+                record.open()  # not while a load runs
+                run_steps(run)
+                run.end()
     return finish(run)
 
 

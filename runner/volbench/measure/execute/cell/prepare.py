@@ -9,6 +9,7 @@ from volbench.core.records.cell import CellResult, CellSpec, PreparedTemplate
 from volbench.machine.engine.template import prepare_template
 from volbench.machine.host.host import host_facts
 from volbench.machine.volume.facts.discovery import discover
+from volbench.measure.execute.cell.handshake import require_version
 from volbench.measure.execute.cell.progress import ProgressFile
 from volbench.measure.execute.cell.result_builder import CellResultBuilder
 from volbench.measure.execute.cell.supervision import running_supervisor
@@ -33,15 +34,17 @@ def prepare_dataset(cell: CellSpec, out: Path) -> CellResult:
         reports.append(text)
         progress.report(text, fraction)
 
-    with builder.capturing_failure(), builder.phase("prepare"), running_supervisor(paths) as supervisor:
-        template = prepare_template(
-            spec=cell.server,
-            dataset=cell.dataset,
-            paths=paths,
-            supervisor=supervisor,
-            run_id=cell.run_id,
-            progress=report,
-        )
+    with builder.capturing_failure():
+        require_version(cell)
+        with builder.phase("prepare"), running_supervisor(paths) as supervisor:
+            template = prepare_template(
+                spec=cell.server,
+                dataset=cell.dataset,
+                paths=paths,
+                supervisor=supervisor,
+                run_id=cell.run_id,
+                progress=report,
+            )
         record = PreparedTemplate(
             key=template.record.key,
             bytes=template.record.data_bytes,
