@@ -87,7 +87,7 @@ posix-suites: ## fsx and pjdfstest, built by cargo, for the tests of emulated vo
 
 volume-image: setup ## the image of docker/volumes: an emulated volume as a container
 	@tar -c -C docker/volumes Dockerfile serve.sh -C "$(CURDIR)/$(BIN)" volbench-volume | \
-	  docker build -q --network=host -t volbench/volume:0.2.0 --build-arg TOOLS=volbench/tools:0.2.0 -
+	  docker build -q --network=host -t volbench.invalid/volume:0.2.0 --build-arg TOOLS=volbench.invalid/tools:0.2.0 -
 
 check: lint ## before each commit: format, lint, types, layers, unit and contract tests, drift of generated files
 	@$(TESTS) -q --forks $(CHECK_JOBS) -m "$(CHECKED)" $(CHECK) $(PYTEST)

@@ -17,7 +17,6 @@ from bootstrap import environment, offline
 from bootstrap.command import run
 from bootstrap.console import Console
 from bootstrap.directories import Directories
-from volbench import __version__
 from volbench.errors import MissingPrerequisite
 from volbench.machine.placement import capabilities
 from volbench.machine.placement.docker import image_names
@@ -75,7 +74,8 @@ def ensure_images(
                 job.result()
     servers = [image_names.pick_server_image(image_names.local_images(), flavor) for flavor in flavors]
     first = next((server for server in servers if server is not None), None)
-    if first is not None:  # the name in docker/compose.yaml
+    _tag(tools, image_names.TOOLS_ALIAS)  # the names in docker/compose.yaml
+    if first is not None:
         _tag(first.name, image_names.SERVER_ALIAS)
     return (tools, *(server.name for server in servers if server is not None))
 
@@ -172,7 +172,6 @@ def _build_tools(
     python_ready()
     site = _ensure_site(system, directories, console)
     build(directories.root, dockerfile, {"BASE": base, "SITE": site}, name, log=log)
-    _tag(name, f"{image_names.TOOLS_REPOSITORY}:{__version__}")
     _forget_old_tools(name)
     console.say(f"built {name}")
 
@@ -182,8 +181,7 @@ def _forget_old_tools(current: str) -> None:
     listed = capabilities.ask(
         ["docker", "images", "--format", "{{.Repository}}:{{.Tag}}", image_names.TOOLS_REPOSITORY]
     )
-    in_use = (current, f"{image_names.TOOLS_REPOSITORY}:{__version__}")
-    for old in [name for name in listed.output.split() if name not in in_use][TOOLS_IMAGES_MAX:]:
+    for old in [name for name in listed.output.split() if name != current][TOOLS_IMAGES_MAX:]:
         capabilities.ask(["docker", "rmi", old], timeout_s=60)
 
 

@@ -16,11 +16,10 @@ import docker
 import pytest
 from compose_v2 import compose_v2
 
-from volbench import __version__
 from volbench.core.records.cell import ServerSpec
 from volbench.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_USAGE
 from volbench.machine.placement.capabilities import docker_image
-from volbench.machine.placement.docker.image_names import SERVER_ALIAS, TOOLS_REPOSITORY, tools_image
+from volbench.machine.placement.docker.image_names import SERVER_ALIAS, TOOLS_ALIAS, tools_image
 from volbench.machine.placement.docker.images import server_image
 
 ROOT = Path(__file__).parents[2]
@@ -213,7 +212,7 @@ def test_without_a_variable_the_images_are_those_of_make_images(project: Project
     environment = {key: value for key, value in project.environment.items() if key not in names}
     plain = Project(environment=environment, results=project.results, volumes=project.volumes)
     fields = plain.run("config", "--images", timeout_s=60).stdout.split()
-    assert set(fields) == {SERVER_ALIAS, f"{TOOLS_REPOSITORY}:{__version__}"}
+    assert set(fields) == {SERVER_ALIAS, TOOLS_ALIAS}
     for image in fields:
         assert docker_image(image).present, image
 

@@ -40,7 +40,7 @@ def cluster(tmp_path: Path) -> Iterator[ClusterBench]:
 
 def start_helper() -> None:
     """As k8s/README.md says, with the image of this code."""
-    manifests = kubectl("kustomize", HELPER).replace("volbench/tools:0.2.0", tools_image())
+    manifests = kubectl("kustomize", HELPER).replace("volbench.invalid/tools:0.2.0", tools_image())
     kubectl("apply", "-f", "-", stdin=manifests)
     requests = kubectl(
         "get", "daemonset", NAMESPACE, "-n", NAMESPACE, "-o", "jsonpath={.spec.template.spec.nodeSelector}"

@@ -26,7 +26,8 @@ def pod(spec: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_pods_with_them_are_valid(version: str) -> None:
     check(pod(SIDECAR), version)
-    added = {**EPHEMERAL, "name": "observe", "image": "volbench/tools:0.2.0", "targetContainerName": "mysql"}
+    image = "reg.example/volbench-tools:0.2.0"
+    added = {**EPHEMERAL, "name": "observe", "image": image, "targetContainerName": "mysql"}
     server = {"name": "mysql", "image": "mysql:8.4"}
     check(pod({"containers": [server], "ephemeralContainers": [added]}), version)
 

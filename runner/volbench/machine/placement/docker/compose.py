@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from volbench import __version__
 from volbench.errors import UsageError
-from volbench.machine.placement.docker.image_names import SERVER_ALIAS, TOOLS_REPOSITORY
+from volbench.machine.placement.docker.image_names import SERVER_ALIAS, TOOLS_ALIAS
 
 USER = "${RUN_AS:-999:999}"
 SCRIPT = "/opt/volbench/app/volbench/machine/engine/supervisor.sh"
@@ -112,4 +111,4 @@ def _prepare(names: list[str], mounts: list[str]) -> dict[str, Any]:
 
 
 def _tools() -> str:
-    return f"${{TOOLS_IMAGE:-{TOOLS_REPOSITORY}:{__version__}}}"
+    return f"${{TOOLS_IMAGE:-{TOOLS_ALIAS}}}"

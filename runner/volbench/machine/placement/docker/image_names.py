@@ -17,8 +17,11 @@ from volbench import __version__
 from volbench.machine.placement import capabilities
 
 TOOLS_REPOSITORY = "volbench/tools"
-SERVER_ALIAS = f"volbench/server:{__version__}"
-"""Second name of the server image that the set-up chose, for compose files."""
+_NO_REGISTRY = "volbench.invalid"
+"""A host that cannot exist (RFC 2606): a program that lacks such an image fails and pulls nobody's."""
+SERVER_ALIAS = f"{_NO_REGISTRY}/server:{__version__}"
+TOOLS_ALIAS = f"{_NO_REGISTRY}/tools:{__version__}"
+"""Second names of the images that the set-up chose and built, for compose files and commands."""
 TOOLS_INPUTS = (".dockerignore", "docker/tools", "requirements.lock", "runner/volbench", "suites")
 SERVER_REPOSITORIES = {
     "mysql": "mysql",
@@ -66,6 +69,11 @@ def _files(root: Path, inputs: Sequence[str]) -> Iterable[Path]:
                 yield below
 
 
+def is_local(image: str) -> bool:
+    """Return whether an image has a name of the set-up's: on Docker Hub anybody may own `volbench/...`."""
+    return image.startswith(("volbench/", f"{_NO_REGISTRY}/"))
+
+
 def tools_image() -> str:
     """Return the tools image of this code: by content in a checkout, by version elsewhere.
 
@@ -78,7 +86,7 @@ def tools_image() -> str:
 def _own_tools_image() -> str:
     """Compute the name once: edits of the code during a run must not change the image of later cells."""
     root = checkout_root()
-    return f"{TOOLS_REPOSITORY}:{content_hash(root, TOOLS_INPUTS) if root else __version__}"
+    return f"{TOOLS_REPOSITORY}:{content_hash(root, TOOLS_INPUTS)}" if root else TOOLS_ALIAS
 
 
 def parse_server_image(name: str) -> ServerImage | None:

@@ -1,4 +1,4 @@
-"""The container images of cells; a missing server image is pulled."""
+"""The container images of cells; a missing server image is pulled, but for one that only the set-up makes."""
 
 from __future__ import annotations
 
@@ -61,6 +61,13 @@ def _present_or_pulled(client: docker.DockerClient, image: str, *, pull: bool = 
     try:
         client.images.get(image)
     except ImageNotFound as missing:
+        if image_names.is_local(image):
+            raise MissingPrerequisite(
+                f"image {image} is not on this machine, and no registry has it",
+                where="docker target",
+                evidence=str(missing)[:300],
+                next_step="run `make images`, which builds images, or name one of `docker images`",
+            ) from missing
         try:
             if not pull:
                 raise missing

@@ -9,6 +9,7 @@ from typing import Any
 
 from volbench import __version__
 from volbench.core.records.cell import CellPlaces
+from volbench.machine.placement.docker.image_names import is_local
 from volbench.machine.placement.interface import JobKind
 from volbench.machine.placement.kubernetes.affinity import FURTHER_NODE, NODE_OF_RUN, affinity_of
 from volbench.machine.placement.kubernetes.options import KubernetesOptions, has_holder, labels_of, tolerations_of
@@ -349,8 +350,8 @@ def _network(options: KubernetesOptions) -> dict[str, str]:
 
 
 def pull_policy_of(image: str, policy: str) -> str:
-    """Return `Never` for a volbench image without a registry's host: Docker Hub's name may be anybody's."""
-    return "Never" if image.startswith("volbench/") else policy
+    """Return `Never` for an image of the set-up, which no registry has."""
+    return "Never" if is_local(image) else policy
 
 
 def _shared(cell: CellObjects) -> list[dict[str, Any]]:
