@@ -74,16 +74,34 @@ def test_the_image_is_set_in_one_place(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "k8s", tmp_path / "k8s")
     file = tmp_path / "k8s/runner/kustomization.yaml"
     file.write_text(file.read_text().replace("newName: volbench.invalid/tools", "newName: reg.example/v"))
-    built = subprocess.run(
-        ["kubectl", "kustomize", str(file.parent)], check=True, capture_output=True, text=True
-    ).stdout
-    documents = list(YAML(typ="safe").load_all(built))
-    (job,) = [document for document in documents if document["kind"] == "Job"]
-    (files,) = [document for document in documents if document["kind"] == "ConfigMap"]
-    expected = runner_job(image="reg.example/v:0.2.0")
-    assert json.loads(json.dumps(job["spec"])) == expected["spec"]
+    job, files = job_and_files(file.parent)
+    expected = runner_job(image="reg.example/v:0.2.0")["spec"]
+    suite = (ROOT / "k8s/runner/suite.yaml").read_text()
+    expected["template"]["metadata"]["annotations"] = {"volbench.org/suite": suite}
+    assert job["spec"] == expected
     assert files["metadata"]["name"] == job["metadata"]["name"]
-    assert files["data"] == {"suite.yaml": (ROOT / "k8s/runner/suite.yaml").read_text()}
+    assert files["data"] == {"suite.yaml": suite}
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl's kustomize")
+def test_an_edited_suite_is_another_job_of_that_name(tmp_path: Path) -> None:
+    """The API refuses it; an edited ConfigMap alone would change nothing, and say nothing."""
+    shutil.copytree(ROOT / "k8s", tmp_path / "k8s")
+    before, _ = job_and_files(tmp_path / "k8s/runner")
+    suite = tmp_path / "k8s/runner/suite.yaml"
+    suite.write_text(suite.read_text().replace("threads: 8", "threads: 16"))
+    after, _ = job_and_files(tmp_path / "k8s/runner")
+    assert after["metadata"] == before["metadata"]
+    assert after["spec"]["template"] != before["spec"]["template"]
+
+
+def job_and_files(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The runner's Job and the ConfigMap with its suite, as kustomize builds them."""
+    built = subprocess.run(
+        ["kubectl", "kustomize", str(directory)], check=True, capture_output=True, text=True
+    ).stdout
+    by_kind = {each["kind"]: each for each in json.loads(json.dumps(list(YAML(typ="safe").load_all(built))))}
+    return by_kind["Job"], by_kind["ConfigMap"]
 
 
 def test_no_image_can_be_registered_by_somebody_else() -> None:
