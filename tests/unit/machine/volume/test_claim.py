@@ -129,6 +129,23 @@ def test_a_missing_class_or_claim_concerns_one_volume(cluster: FakeCluster) -> N
             volume_of(cluster, spec=spec).open()
 
 
+@pytest.mark.parametrize("spec", ["pvc:mine", "storage-class:gp2"])
+def test_a_claim_being_deleted_is_refused_before_a_pod_waits_for_it(cluster: FakeCluster, spec: str) -> None:
+    """It stays while a pod mounts it, and the scheduler gives it to no new one."""
+    cluster.put("persistentvolumeclaims/mine", spec={"storageClassName": ""}, status={"phase": "Bound"})
+    volume_of(cluster).open()
+    for path, claim in cluster.objects.items():
+        if "/persistentvolumeclaims/" in path:
+            claim["metadata"]["deletionTimestamp"] = "2026-11-22T10:00:00Z"
+            claim["metadata"]["finalizers"] = ["kubernetes.io/pvc-protection"]
+    with pytest.raises(VolumeUnavailable, match="is being deleted") as refused:
+        volume_of(cluster, spec=spec).open()
+    assert (refused.value.exit_code, refused.value.cause) == (3, "volume_gone")
+    assert "2026-11-22T10:00:00Z" in refused.value.evidence
+    assert "kubernetes.io/pvc-protection" in refused.value.evidence
+    assert "kubectl describe pvc -n bench" in refused.value.next_step
+
+
 class TestAskedFor:
     """What the claim's class asks for, and whether that can be of the volume."""
 
