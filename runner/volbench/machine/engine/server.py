@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping
@@ -23,17 +22,14 @@ from volbench.core.base.parse import parse_json
 from volbench.core.records.base import Scalar
 from volbench.core.records.cell import CellPlaces, Failure, ServerSpec
 from volbench.core.records.facts import ServerFacts
-from volbench.core.records.layout import Role
 from volbench.errors import MissingPrerequisite, Refused, StepFailed
 from volbench.machine.engine import failure as failures
 from volbench.machine.engine.attached import AttachedServer
-from volbench.machine.engine.config import ServerPaths, check_socket_path, render_config
 from volbench.machine.engine.connection import STATEMENT_TIMEOUT_S, Account, connection, rows, write_private
 from volbench.machine.engine.differences import ServerIdentity, identify, require_version
 from volbench.machine.engine.facts import server_facts
-from volbench.machine.engine.roles import role_directories, server_directories
-from volbench.machine.engine.server_user import enclosed, server_user
-from volbench.machine.engine.supervisor import Supervisor, launched_supervisor
+from volbench.machine.engine.server_files import ServerFiles
+from volbench.machine.engine.supervisor import Supervisor
 from volbench.machine.volume.trouble import VolumeTrouble, check_volume_state, exit_code_of
 
 __all__ = ["ACCOUNT_FILE", "AttachedServer", "Server"]
@@ -44,9 +40,6 @@ _BINARIES = {"any": ("mysqld", "mariadbd"), "mysql": ("mysqld",), "mariadb": ("m
 _INITIALISE_TIMEOUT_S = 600.0
 _READY_POLL_S = 0.02
 _OWN_FILE_BYTES_MAX = 4096
-_INIT_FILE = "account.sql"
-_USERS_DIR = "server"
-_CONFIG_FILE, _SOCKET_FILE = "my.cnf", "mysqld.sock"
 _IDENTITY_FILE = "identity.json"
 
 
@@ -73,26 +66,20 @@ class Server:
         self.control_dir = Path(paths.control_dir)
         self.option_file = self.control_dir / "client.cnf"
         self.notes: tuple[str, ...] = ()
+        self._files = ServerFiles(paths)
         self._log_mark = 0
         self._killed_by_agent = False
         self._oom_kills_before: int | None = None
-        for socket in (str(self.socket), self._server_file(_SOCKET_FILE)):
-            check_socket_path(socket)
-
-    @cached_property
-    def user(self) -> int | None:
-        """The user of a server on this machine where this process is root; None: the same as the supervisor's."""
-        return server_user(self.data_dir) if launched_supervisor(self.control_dir) is not None else None
 
     @property
-    def server_dir(self) -> Path:
-        """The directory of the server's socket and options: the control directory, or its user's own in it."""
-        return self.control_dir if self.user is None else self.control_dir / _USERS_DIR
+    def user(self) -> int | None:
+        """The user of a server on this machine where this process is root; None: the same as the supervisor's."""
+        return self._files.user
 
     @property
     def socket(self) -> Path:
         """The server's Unix socket."""
-        return self.server_dir / _SOCKET_FILE
+        return self._files.socket
 
     @cached_property
     def identity(self) -> ServerIdentity:
@@ -132,11 +119,11 @@ class Server:
             raise Refused(
                 "the data directory is not empty", where="server initialisation", evidence=str(self.data_dir)
             )
-        (self.server_dir / _INIT_FILE).unlink(missing_ok=True)
+        self._files.remove_init()
         self._write_config({})
         self._mark_start()
         ran = self.supervisor.run(
-            self._enclosed(self._initialise_argv()),
+            self._files.enclosed(self._initialise_argv()),
             timeout_s=_INITIALISE_TIMEOUT_S,
             doing="initialising the data directory",
         )
@@ -154,8 +141,7 @@ class Server:
             f"ALTER USER {account} IDENTIFIED BY '{password}';",
             f"GRANT ALL ON *.* TO {account} WITH GRANT OPTION;",
         )
-        self._make_server_dir()
-        write_private(self.server_dir / _INIT_FILE, "\n".join(statements) + "\n")
+        self._files.write_init(statements)
 
     def start(self, config_overrides: Mapping[str, Scalar] | None = None) -> float:
         """Start, wait until the server answers a query, and return the seconds from the start to the answer.
@@ -171,11 +157,11 @@ class Server:
         write_private(self.option_file, self.account.option_file_text())
         self._mark_start()
         since = time.monotonic()
-        argv = [self.identity.binary, f"--defaults-file={self._config_file}"]
-        self.supervisor.start(self._enclosed(argv))
+        argv = [self.identity.binary, f"--defaults-file={self._files.config_file}"]
+        self.supervisor.start(self._files.enclosed(argv))
         self._wait_ready(since)
         seconds = time.monotonic() - since
-        (self.server_dir / _INIT_FILE).unlink(missing_ok=True)
+        self._files.remove_init()
         return seconds
 
     def stop(self) -> None:
@@ -282,71 +268,23 @@ class Server:
                 raise failures.as_error(failure) from error
             raise StepFailed("a query failed", where="server connection", evidence=str(error)) from error
 
-    def _server_file(self, name: str) -> str:
-        return f"{self.paths.server_control_dir or self.server_dir}/{name}"
-
-    def _make_server_dir(self) -> None:
-        """Make the directory of the server's user, with links to its files where they are for other users."""
-        if self.user is None:
-            return
-        self.server_dir.mkdir(mode=0o711, exist_ok=True)
-        for name in (_CONFIG_FILE, _SOCKET_FILE):
-            with contextlib.suppress(FileExistsError):
-                (self.control_dir / name).symlink_to(f"{_USERS_DIR}/{name}")
-
-    @property
-    def _config_file(self) -> str:
-        return f"{self.paths.server_control_dir or self.control_dir}/{_CONFIG_FILE}"
-
-    @property
-    def _tmp_dir(self) -> Path:
-        beside = self.data_dir.parent / "tmp"  # on the volume, where a server's would be
-        return self._role_dirs.get("tmp", beside)
-
-    @cached_property
-    def _role_dirs(self) -> dict[Role, Path]:
-        return role_directories(self.paths.layout)
-
-    def _enclosed(self, argv: list[str]) -> list[str]:
-        """Return the command for the supervisor. The server's directories are its user's then."""
-        if self.user is None:
-            return argv
-        others = dict.fromkeys((self._tmp_dir, self.server_dir, *self._role_dirs.values()))
-        return enclosed(self.user, self.data_dir, tuple(others), argv)
-
     def _write_config(self, overrides: Mapping[str, Scalar]) -> None:
-        data_dir = self.paths.server_data_dir or self.paths.data_dir
-        for directory in (self._tmp_dir, *self._role_dirs.values()):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        roles = server_directories(self.paths.layout)
-        self._make_server_dir()
-        pending = self._account_is_pending()
-        rendered = render_config(
-            identity=self.identity,
-            paths=ServerPaths(
-                data_dir=data_dir,
-                control_dir=self.paths.server_control_dir or self.paths.control_dir,
-                tmp_dir=roles.get("tmp", str(Path(data_dir).parent / "tmp")),
-                roles=roles,
-                socket_dir=self.paths.server_control_dir or str(self.server_dir),
-                init_file=self._server_file(_INIT_FILE) if pending else "",
-                port=self.port,
-            ),
-            options={**self.spec.config, **overrides},
-            as_root=os.geteuid() == 0 and self.user is None,
+        self.notes = self._files.write_config(
+            self.identity,
+            {**self.spec.config, **overrides},
+            port=self.port,
+            with_init=self._account_is_pending(),
         )
-        write_private(self.server_dir / _CONFIG_FILE, rendered.text)
-        self.notes = rendered.notes
 
     def _account_is_pending(self) -> bool:
         """Return whether the first start still has to make the account of this data directory."""
         try:
-            return self.account.password in (self.server_dir / _INIT_FILE).read_text()
-        except (FileNotFoundError, StepFailed):
+            return self._files.init_has(self.account.password)
+        except StepFailed:
             return False
 
     def _initialise_argv(self) -> list[str]:
-        config = f"--defaults-file={self._config_file}"
+        config = f"--defaults-file={self._files.config_file}"
         if self.identity.flavor == "mysql":
             return [self.identity.binary, config, "--initialize-insecure"]
         return ["mariadb-install-db", config, "--auth-root-authentication-method=normal", "--skip-test-db"]
@@ -383,8 +321,8 @@ class Server:
 
     def _volume_trouble(self) -> VolumeTrouble | None:
         """Return what is wrong with the volume of the data, or else with one of the layout's others."""
-        directories = (self.data_dir, *self._role_dirs.values())
-        return next((found for place in directories if (found := check_volume_state(place)) is not None), None)
+        places = self._files.data_dirs
+        return next((found for place in places if (found := check_volume_state(place)) is not None), None)
 
     def _raise_start_timeout(self, last: str) -> None:
         trouble = self._volume_trouble()
