@@ -14,8 +14,11 @@ from volbench.core.records.metrics import CATALOGUE
 from volbench.core.records.run import CELLS_UNTIL_DECIDED, ComparisonSpec, ResolvedSuite
 from volbench.core.records.steps import STEP_KINDS, Step
 from volbench.core.records.steps.cold_read import ColdReadStep
+from volbench.core.records.steps.instances import InstancesStep
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.core.records.steps.replay import ReplayStep
+from volbench.core.records.steps.replica import ReplicaStep
+from volbench.core.records.steps.restored import RestoredStep
 from volbench.core.records.sweep import SweepSpec
 
 PINNED_DURABILITY: dict[str, Scalar] = {
@@ -146,6 +149,8 @@ class SuiteFile(Record):
                     f"steps.{number}: {step.test} needs sysbench's tables, the dataset has its own: "
                     "give `test` the path of a Lua script"
                 )
+            if isinstance(step, RestoredStep | InstancesStep | ReplicaStep) and self.dataset.is_own:
+                raise ValueError(f"steps.{number}: {step.kind} needs sysbench's tables, not own data")
             if isinstance(step, ReplayStep) and not self.dataset.is_own:
                 raise ValueError(f"steps.{number}: a replay needs a dataset of your own: dump, schema or script")
             if isinstance(step, ColdReadStep) and step.table_scan and self.dataset.is_own:

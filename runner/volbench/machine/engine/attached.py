@@ -18,6 +18,7 @@ from mysql.connector.abstracts import MySQLConnectionAbstract
 from volbench.core.records.base import Scalar
 from volbench.core.records.cell import AttachSpec, Failure
 from volbench.core.records.facts import ServerFacts
+from volbench.core.records.steps.kind import not_own_server
 from volbench.core.records.tls import VERIFYING
 from volbench.errors import MissingPrerequisite, StepFailed, UsageError, VolbenchError
 from volbench.machine.engine.answers import parse_answer
@@ -164,12 +165,7 @@ class AttachedServer:
 
     def own(self, purpose: str, *, where: str) -> NoReturn:
         """Never. Raises MissingPrerequisite."""
-        raise MissingPrerequisite(
-            f"{purpose}, and volbench did not start this server",
-            where=where,
-            evidence=self._address,
-            next_step="remove the step, or run the suite with --target local, docker or kubernetes",
-        )
+        raise not_own_server(purpose, where=where, evidence=self._address)
 
     def why_down(self) -> str:
         """Return whether the server answers; volbench cannot see why it does not."""

@@ -10,6 +10,7 @@ from volbench.core.base.text import ignore_messages
 from volbench.core.plan.cost import Cost, estimate
 from volbench.core.plan.new_run import plan_run
 from volbench.core.plan.order import Treatment
+from volbench.core.plan.step_needs import check_needs
 from volbench.core.plan.variants import expand_variants
 from volbench.core.plan.volume_check import forecast_faults, suite_volume_faults
 from volbench.core.profile.layout import check_roles
@@ -103,6 +104,7 @@ def plan_suite(
     suite = suite.model_copy(update={"server": with_flavor(suite.server, target)})
     check_roles(specs, flavor=suite.server.flavor, option=suite.server.option)
     spreads, treatments = expand_variants(specs, suite.sweep)
+    check_needs(suite.steps, spreads, target)
     chosen_options = servers.options()
     if target == "kubernetes":
         check_volume_names(chosen_options, [spec.name for spec in specs])

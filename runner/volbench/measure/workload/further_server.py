@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from volbench.errors import MissingPrerequisite, StepFailed, VolbenchError
+from volbench.core.records.steps.kind import no_further_server
+from volbench.errors import StepFailed, VolbenchError
 from volbench.machine.engine.server import Server
 from volbench.machine.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
 from volbench.machine.volume.copying import copy_tree
@@ -26,12 +27,7 @@ def own_server(server: ServerHandle, *, purpose: str, where: str) -> Server:
     """
     first = server.own(purpose, where=where)
     if first.paths.supervisor == "shared":
-        raise MissingPrerequisite(
-            f"{purpose}, and the place of this server allows none",
-            where=where,
-            evidence="volbench did not start the server's container",
-            next_step="run the suite with --target local, docker or kubernetes, without compose",
-        )
+        raise no_further_server(purpose, where=where, evidence="volbench did not start the server's container")
     return first
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from volbench.core.profile.resolve import resolve_spec
+from volbench.core.plan.step_needs import check_size, modified_volume, not_modifiable
 from volbench.core.records.metrics import metric
 from volbench.core.records.steps.modify import BEFORE_S, ModifyStep
-from volbench.errors import StepFailed, UsageError
+from volbench.errors import StepFailed
 from volbench.machine.volume.emulated.control import ask_socket
 from volbench.measure.workload.interface import StepContext, StepOutcome, Workload
 from volbench.measure.workload.oltp.modulation import slowed
@@ -41,28 +41,13 @@ class Modify(Workload[ModifyStep]):
 
     def check(self, step: ModifyStep, ctx: StepContext) -> None:
         """Check the volume and what it shall become. Raise UsageError."""
-        target = resolve_spec(step.to, name="modify")
-        if target.mode != "block":
-            raise UsageError(
-                "a volume becomes another block volume, and no file system of a network",
-                where=f"step {step.name}: to: {step.to}",
-                next_step="choose a type such as ebs-gp3",
-            )
+        modified_volume(step)
         if ctx.emulator_socket is None:
-            raise UsageError(
-                "volbench modifies emulated volumes only: it never asks a cloud or a cluster to change a volume",
-                where=f"step {step.name}",
-                evidence=f"the data directory is on {ctx.volume_dir}, which is not emulated",
-                next_step="use v=emulated:ebs-gp2, or modify the volume by hand under `volbench observe`",
-            )
+            evidence = f"the data directory is on {ctx.volume_dir}, which is not emulated"
+            raise not_modifiable(step, evidence=evidence)
         size = ctx.volume_facts.emulated_parameters.get("size")
-        if isinstance(size, int | float) and target.size_bytes < size and "size=" in step.to:
-            raise UsageError(
-                "no vendor makes a volume smaller",
-                where=f"step {step.name}: to: {step.to}",
-                evidence=f"the volume has {size / 2**30:g} GiB, and is to have {target.size_bytes / 2**30:g} GiB",
-                next_step="give a size that is at least as large",
-            )
+        if isinstance(size, int | float):
+            check_size(step, size)
 
     def run(self, step: ModifyStep, ctx: StepContext) -> StepOutcome:
         """Change the limits, watch, and change them back. Raises StepFailed."""
@@ -70,7 +55,7 @@ class Modify(Workload[ModifyStep]):
             raise StepFailed("the volume is not emulated", where=str(ctx.volume_dir))
         socket = ctx.emulator_socket
         own = dict(ask_socket(socket, {"do": "parameters"})["parameters"])
-        target = {**dict(resolve_spec(step.to, name="modify").model), "seed": own.get("seed", 1)}
+        target = {**dict(modified_volume(step).model), "seed": own.get("seed", 1)}
         begun_s, rates = ctx.clock.now_s(), list[ServedRate]()
         try:
             _watch(ctx, socket, BEFORE_S, rates)

@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from volbench.core.base.ownership import is_owned
+from volbench.core.records.steps.kind import WRITES_FILES
 from volbench.errors import Refused, StepFailed
 from volbench.machine.volume.deleted_inodes import sync_filesystem
 from volbench.machine.volume.emulated.control import without_delays
@@ -16,7 +17,7 @@ from volbench.measure.workload.interface import StepContext
 
 def require_own_volume(step_name: str, ctx: StepContext) -> None:
     """Raise MissingPrerequisite on an attached server: volbench writes no files to its volume."""
-    ctx.server.own("this step writes to the server's volume", where=f"step {step_name}")
+    ctx.server.own(WRITES_FILES, where=f"step {step_name}")
 
 
 @contextmanager

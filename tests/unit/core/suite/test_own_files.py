@@ -38,6 +38,9 @@ def test_relative_paths_count_from_the_suite_where_the_working_directory_has_no_
     [
         (suite("{kind: oltp}"), "needs sysbench's tables"),
         (suite("{kind: cold_read}"), "table_scan needs sysbench's tables"),
+        (suite("{kind: instances}"), "instances needs sysbench's tables"),
+        (suite("{kind: restored}"), "restored needs sysbench's tables"),
+        (suite("{kind: replica}"), "replica needs sysbench's tables"),
         (suite("{kind: replay, log: x}", dataset=""), "a replay needs a dataset of your own"),
         (suite("{kind: idle}", dataset="dataset: {kind: dump}\n"), "needs `path`"),
         (suite("{kind: idle}", dataset="dataset: {kind: schema, path: x}\n"), "needs `server`"),

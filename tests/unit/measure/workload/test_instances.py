@@ -114,13 +114,6 @@ def test_a_layout_is_refused(tmp_path: Path) -> None:
     assert "log" in refused.value.evidence
 
 
-def test_own_data_is_refused(tmp_path: Path) -> None:
-    context, _ = context_on(tmp_path, server=Own("launch"))
-    own = context.dataset.model_copy(update={"kind": "dump"})
-    with pytest.raises(UsageError, match="sysbench's"):
-        Instances().check(step(), dataclasses.replace(context, dataset=own))
-
-
 class Load:
     """Loads of which the second fails at once, and the others run until they are ended."""
 

@@ -13,7 +13,7 @@ from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.engine.server import Server
 from volbench.measure.workload.registry import workload_for
 
-NEED_AN_OWN_SERVER = ("cold_read", "crash", "ddl", "replica", "restored", "sequential", "small_files")
+NEED_AN_OWN_SERVER = sorted(name for name, kind in STEP_KINDS.items() if kind.own_server)
 
 
 def somebody_elses() -> AttachedServer:
@@ -29,6 +29,7 @@ def test_a_step_refuses_it_before_anything_runs(kind: str, tmp_path: Path) -> No
     context, _ = context_on(tmp_path, server=somebody_elses())
     with pytest.raises(MissingPrerequisite, match="volbench did not start this server") as raised:
         workload_for(step).check(step, context)
+    assert raised.value.what.startswith(STEP_KINDS[kind].own_server)
     assert raised.value.where == f"step {step.name}"
     assert raised.value.evidence == "db1:3306"
     assert "remove the step" in raised.value.next_step

@@ -46,6 +46,7 @@ class ColdReadStep(StepBase):
 
 KIND = StepKind(
     model=ColdReadStep,
+    own_server="a cold read restarts the server",
     metrics=(
         Metric(
             "cold_read_mib_per_s",

@@ -48,6 +48,7 @@ class CrashStep(StepBase):
 
 KIND = StepKind(
     model=CrashStep,
+    own_server="a crash test kills the server",
     metrics=(
         Metric(
             "commits_per_s",

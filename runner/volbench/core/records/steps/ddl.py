@@ -10,7 +10,7 @@ from typing_extensions import override
 from volbench.core.records.base import Seconds
 from volbench.core.records.metric import LATENCIES, SERVER_START, Metric
 from volbench.core.records.steps.base import StepBase, StepCost
-from volbench.core.records.steps.kind import StepKind
+from volbench.core.records.steps.kind import WRITES_FILES, StepKind
 
 ASSUMED_DDL_S = 0.05
 """One statement that makes, changes or drops a table's file, with all its syncs."""
@@ -91,6 +91,7 @@ class DdlStep(StepBase):
 
 KIND = StepKind(
     model=DdlStep,
+    own_server=WRITES_FILES,
     metrics=(
         Metric(
             "ddl_per_s", "1/s", "higher", "DDL/s", "statements on tables' files per second of a phase", "window"

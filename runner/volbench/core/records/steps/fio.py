@@ -18,7 +18,7 @@ from volbench.core.records.steps.base import (
     Threads,
     as_tuple,
 )
-from volbench.core.records.steps.kind import StepKind
+from volbench.core.records.steps.kind import WRITES_FILES, StepKind
 
 FioPattern = Literal["read", "write", "randread", "randwrite", "rw", "randrw"]
 _PATTERN = {"type": "string", "enum": list(get_args(FioPattern))}
@@ -77,6 +77,7 @@ class FioStep(StepBase):
 
 KIND = StepKind(
     model=FioStep,
+    own_server=WRITES_FILES,
     metrics=(
         Metric(
             "fio_iops",

@@ -108,6 +108,7 @@ class InstancesStep(StepBase):
 
 KIND = StepKind(
     model=InstancesStep,
+    own_server="this step starts further servers on the volume",
     metrics=(
         Metric(
             "tps_of_all",

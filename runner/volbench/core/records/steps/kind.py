@@ -10,10 +10,13 @@ from typing import Literal
 from volbench.core.records.base import Scalar
 from volbench.core.records.metric import Metric
 from volbench.core.records.steps.base import StepBase
+from volbench.errors import MissingPrerequisite
 
 Explained = Literal["whole", "phases", "points", "no"]
 FileGroup = Literal["one large file", "small files", "MySQL's tables"]
 STREAM_PARAMETERS = ("threads", "jobs", "readers", "iodepth", "numjobs")
+WRITES_FILES = "this step writes to the server's volume"
+"""Why several kinds need a server of their own."""
 STREAMS_MAX = 1_000_000
 """No step has more operations under way; a larger number is damage."""
 
@@ -54,6 +57,7 @@ class StepKind:
         expanded: a parameter with a list of values, each of which becomes a step of its own.
         after: a kind of step that must come before it.
         is_remote: others do its work, whose CPU time is not a disturbance.
+        own_server: why it takes no server that somebody else runs, as the begin of a sentence; empty: it does.
         choices: explanations of a parameter's values, by parameter.
         required: values for the parameters that have no default, as in an example.
     """
@@ -72,6 +76,7 @@ class StepKind:
     expanded: str = ""
     after: str = ""
     is_remote: bool = False
+    own_server: str = ""
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     required: Mapping[str, Scalar] = field(default_factory=dict)
 
@@ -104,3 +109,23 @@ class StepKind:
         values = [parameters[name] for name in self.stream_parameters if name in parameters]
         counts = [int(value) for value in values if isinstance(value, int | float) and 0 <= value <= STREAMS_MAX]
         return math.prod(counts) if counts else None
+
+
+def not_own_server(purpose: str, *, where: str, evidence: str) -> MissingPrerequisite:
+    """Return the refusal of a step, for `StepKind.own_server`, on a server that somebody else runs."""
+    return MissingPrerequisite(
+        f"{purpose}, and volbench did not start this server",
+        where=where,
+        evidence=evidence,
+        next_step="remove the step, or run the suite with --target local, docker or kubernetes",
+    )
+
+
+def no_further_server(purpose: str, *, where: str, evidence: str) -> MissingPrerequisite:
+    """Return the refusal of a step that starts servers, where a container of somebody else's has the only one."""
+    return MissingPrerequisite(
+        f"{purpose}, and the place of this server allows none",
+        where=where,
+        evidence=evidence,
+        next_step="run the suite with --target local, docker or kubernetes, without compose",
+    )

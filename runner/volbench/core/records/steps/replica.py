@@ -91,6 +91,7 @@ class ReplicaStep(StepBase):
 _LAG = "from the commit on the source until the replica showed it"
 KIND = StepKind(
     model=ReplicaStep,
+    own_server="this step starts a second server, the source",
     metrics=(
         Metric(
             "source_tps",

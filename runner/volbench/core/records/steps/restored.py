@@ -46,6 +46,7 @@ class RestoredStep(StepBase):
 
 KIND = StepKind(
     model=RestoredStep,
+    own_server="this step restarts the server",
     metrics=(
         Metric(
             "normal_after_s",

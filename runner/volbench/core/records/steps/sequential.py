@@ -10,7 +10,7 @@ from typing_extensions import override
 from volbench.core.records.base import Bytes, Seconds
 from volbench.core.records.metric import WARM_READ, Metric
 from volbench.core.records.steps.base import ASSUMED_WRITE_MIB_PER_S, Sizes, StepBase, StepCost
-from volbench.core.records.steps.kind import StepKind, WarmReads
+from volbench.core.records.steps.kind import WRITES_FILES, StepKind, WarmReads
 
 SequentialMode = Literal["write", "write_fsync", "write_direct", "read_cold", "read_warm", "read_direct"]
 SEQUENTIAL_MODES: tuple[SequentialMode, ...] = (
@@ -52,6 +52,7 @@ class SequentialStep(StepBase):
 
 KIND = StepKind(
     model=SequentialStep,
+    own_server=WRITES_FILES,
     metrics=(
         Metric(
             "sequential_mib_per_s",

@@ -11,7 +11,7 @@ from typing_extensions import override
 from volbench.core.records.base import Bytes, Seconds
 from volbench.core.records.metric import CPU_SYSTEM, CPU_USER, LATENCIES, WARM_READ, Metric
 from volbench.core.records.steps.base import ASSUMED_WRITE_MIB_PER_S, StepBase, StepCost
-from volbench.core.records.steps.kind import StepKind, WarmReads
+from volbench.core.records.steps.kind import WRITES_FILES, StepKind, WarmReads
 
 ASSUMED_FILE_S = 0.003
 """One small file made, read or removed: a few trips to a network file system, next to nothing on a local disk."""
@@ -97,6 +97,7 @@ class SmallFilesStep(StepBase):
 
 KIND = StepKind(
     model=SmallFilesStep,
+    own_server=WRITES_FILES,
     metrics=(
         Metric("files_per_s", "1/s", "higher", "files/s", "small files handled per second in a phase", "window"),
         Metric(

@@ -11,7 +11,7 @@ from volbench.core.base.text import percent
 from volbench.core.base.units import MIB
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import MetricValue, metric
-from volbench.core.records.steps.cold_read import ColdReadStep
+from volbench.core.records.steps.cold_read import KIND, ColdReadStep
 from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.volume.coldness import Coldness
 from volbench.measure.workload.cold.cold_files import (
@@ -58,7 +58,7 @@ class ColdRead(Workload[ColdReadStep]):
 
     def check(self, step: ColdReadStep, ctx: StepContext) -> None:
         """Check that volbench may restart the server and sees its files. Raise MissingPrerequisite."""
-        ctx.server.own("a cold read restarts the server", where=f"step {step.name}")
+        ctx.server.own(KIND.own_server, where=f"step {step.name}")
         directory = ctx.server.data_dir / ctx.dataset.schema_name
         if not directory.is_dir():
             raise MissingPrerequisite(

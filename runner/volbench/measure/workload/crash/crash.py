@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from volbench.core.base.text import counted
 from volbench.core.records.metrics import metric
-from volbench.core.records.steps.crash import CrashStep
+from volbench.core.records.steps.crash import KIND, CrashStep
 from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.engine.connection import quoted_name
 from volbench.machine.volume.emulated.power import PowerOfAll
@@ -67,7 +67,7 @@ class Crash(Workload[CrashStep]):
 
     def check(self, step: CrashStep, ctx: StepContext) -> None:
         """Check that volbench may kill the server, and the power switch. Raise MissingPrerequisite."""
-        ctx.server.own("a crash test kills the server", where=f"step {step.name}")
+        ctx.server.own(KIND.own_server, where=f"step {step.name}")
         if fault_of(step, ctx) == "power_cut":
             _power(step, ctx).check()
 

@@ -32,8 +32,8 @@ class Fio(Workload[FioStep]):
 
     def check(self, step: FioStep, ctx: StepContext) -> None:
         """Check fio, that volbench started the server, and the free space. Raise MissingPrerequisite."""
-        require_tool(FIO)
         require_own_volume(step.name, ctx)
+        require_tool(FIO)
         require_step_space(ctx.volume_dir, step.temporary_bytes(), purpose=f"the file of step {step.name}")
 
     def run(self, step: FioStep, ctx: StepContext) -> StepOutcome:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from volbench.core.plan.step_needs import needs_one_volume
 from volbench.core.records.metrics import metric
-from volbench.core.records.steps.instances import ALONE, InstancesStep
-from volbench.errors import UsageError
+from volbench.core.records.steps.instances import ALONE, KIND, InstancesStep
 from volbench.machine.engine.server import Server
 from volbench.machine.volume.space import require_space
 from volbench.measure.workload.files import tree_bytes
@@ -31,21 +31,10 @@ class Instances(Workload[InstancesStep]):
     def check(self, step: InstancesStep, ctx: StepContext) -> None:
         """Check place, memory, space and loads. Raise MissingPrerequisite, UsageError."""
         where = f"step {step.name}"
-        first = own_server(ctx.server, purpose="this step starts further servers on the volume", where=where)
+        first = own_server(ctx.server, purpose=KIND.own_server, where=where)
         if ctx.layout:
-            raise UsageError(
-                "this step needs one volume for all files of a server",
-                where=where,
-                evidence=f"the layout puts {', '.join(component.name for component in ctx.layout)} elsewhere",
-                next_step="name a volume without a layout, such as a=path:/mnt/a",
-            )
-        if ctx.dataset.is_own:
-            raise UsageError(
-                "the loads of this step are sysbench's, on its own tables",
-                where=where,
-                evidence=f"the dataset is of kind {ctx.dataset.kind}",
-                next_step="use `dataset: {tables: ..., rows: ...}`",
-            )
+            names = ", ".join(component.name for component in ctx.layout)
+            raise needs_one_volume(step, evidence=f"the layout puts {names} elsewhere")
         further = step.counts[-1] - 1
         require_memory(first, further, where=where)
         needed_bytes = further * (tree_bytes(first.data_dir) + SPARE_BYTES)
@@ -55,7 +44,7 @@ class Instances(Workload[InstancesStep]):
 
     def run(self, step: InstancesStep, ctx: StepContext) -> StepOutcome:
         """Run every row. Raises StepFailed, naming the server whose load failed."""
-        first = own_server(ctx.server, purpose="this step starts further servers", where=f"step {step.name}")
+        first = own_server(ctx.server, purpose=KIND.own_server, where=f"step {step.name}")
         with running_instances(first, ctx, step.counts[-1], step_name=step.name) as servers:
             numbered = list(enumerate(servers, start=1))
             alone = [_row(step, ctx, numbered[:1], [])]

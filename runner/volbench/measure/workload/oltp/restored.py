@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from volbench.core.plan.step_needs import not_from_snapshot
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import metric
 from volbench.core.records.series import HistogramRow, SeriesRow
 from volbench.core.records.steps.oltp import OltpStep
-from volbench.core.records.steps.restored import RestoredStep, WarmUpPlan
-from volbench.errors import StepFailed, UsageError
+from volbench.core.records.steps.restored import KIND, RestoredStep, WarmUpPlan
+from volbench.errors import StepFailed
 from volbench.machine.volume.emulated.control import ask_socket
 from volbench.measure.workload.cold.cold_files import make_cold
 from volbench.measure.workload.cold.file_reader import read_files
@@ -75,14 +76,10 @@ class Restored(Workload[RestoredStep]):
 
     def check(self, step: RestoredStep, ctx: StepContext) -> None:
         """Check the volume, the server and the load. Raise MissingPrerequisite, UsageError."""
-        ctx.server.own("this step restarts the server", where=f"step {step.name}")
+        ctx.server.own(KIND.own_server, where=f"step {step.name}")
         if ctx.emulator_socket is None or not _parameters(ctx).get("first_touch"):
-            raise UsageError(
-                "this volume is none that was made from a snapshot",
-                where=f"step {step.name}",
-                evidence=f"the data directory is on {ctx.volume_dir}, whose blocks are all there",
-                next_step="use a volume such as v=emulated:snapshot-lazy-load?base=ebs-gp3",
-            )
+            evidence = f"the data directory is on {ctx.volume_dir}, whose blocks are all there"
+            raise not_from_snapshot(step, evidence=evidence)
         self._load.check(_load(step), ctx)
 
     def run(self, step: RestoredStep, ctx: StepContext) -> StepOutcome:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from volbench.core.records.base import Scalar
 from volbench.core.records.facts import VolumeFacts
+from volbench.core.records.steps.replica import KIND
 from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.server import Server
 from volbench.machine.engine.supervisor import Supervisor
@@ -35,7 +36,7 @@ _NEVER_SYNCED: dict[str, Scalar] = {
 
 def replica_of(server: ServerHandle, *, where: str) -> Server:
     """Return the cell's server. Raise MissingPrerequisite if volbench cannot start a second one beside it."""
-    return own_server(server, purpose="this step starts a second server, the source", where=where)
+    return own_server(server, purpose=KIND.own_server, where=where)
 
 
 def require_separate_place(server: Server, volume: VolumeFacts, needed_bytes: int, *, where: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from volbench.core.records.cell import COUNTED_AS_SLOWEST, NO_CATCH_UP
 from volbench.core.records.metrics import MetricValue, metric
 from volbench.core.records.steps.replica import ASSUMED_TRANSACTION_BYTES, ReplicaStep
-from volbench.errors import MissingPrerequisite, StepFailed, UsageError, VolbenchError
+from volbench.errors import MissingPrerequisite, StepFailed, VolbenchError
 from volbench.machine.engine.differences import ServerIdentity
 from volbench.machine.engine.server import Server
 from volbench.measure.workload.failures import with_server_cause
@@ -51,13 +51,6 @@ class Replica(Workload[ReplicaStep]):
         where = f"step {step.name}"
         server = replica_of(ctx.server, where=where)
         _require_version(server.identity, where)
-        if ctx.dataset.is_own:
-            raise UsageError(
-                "the replica step writes to the tables of sysbench",
-                where=where,
-                evidence=f"the dataset is of kind {ctx.dataset.kind}",
-                next_step="use `dataset: {tables: ..., rows: ...}`",
-            )
         logs_bytes = round(step.rate * loaded_s_max(step)) * ASSUMED_TRANSACTION_BYTES
         require_separate_place(server, ctx.volume_facts, tree_bytes(server.data_dir) + logs_bytes, where=where)
         Oltp().check(oltp_step(step), ctx)

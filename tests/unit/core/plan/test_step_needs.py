@@ -1,0 +1,106 @@
+"""Steps that the run's servers or volumes do not allow are refused with the plan, not in the first cell."""
+
+from __future__ import annotations
+
+import pytest
+
+from volbench.core.plan.step_needs import check_needs
+from volbench.core.profile.spec import parse_volume
+from volbench.core.records.run import VolumeSpec
+from volbench.core.records.steps import STEP_KINDS, Step
+from volbench.core.records.steps.instances import InstancesStep
+from volbench.core.records.steps.modify import ModifyStep
+from volbench.core.records.steps.oltp import OltpStep
+from volbench.core.records.steps.replica import ReplicaStep
+from volbench.core.records.steps.restored import RestoredStep
+from volbench.errors import MissingPrerequisite, UsageError
+
+GP2 = "a=emulated:ebs-gp2?size=100GiB"
+RUNNING = VolumeSpec(name="attached", kind="path", location="", text="attached server")
+KINDS = sorted(STEP_KINDS)
+
+
+def modify(to: str) -> ModifyStep:
+    return ModifyStep(name="grow", to=to)
+
+
+def check(step: Step, *volumes: str, target: str = "local") -> None:
+    check_needs([OltpStep(name="load"), step], [parse_volume(volume) for volume in volumes], target)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_attached_server_is_refused_before_tables_are_made_in_it(kind: str) -> None:
+    step = STEP_KINDS[kind].example().model_copy(update={"name": "s"})
+    if not STEP_KINDS[kind].own_server:
+        if kind != "modify":
+            check_needs([step], [RUNNING], "attach")
+        return
+    with pytest.raises(MissingPrerequisite, match="volbench did not start this server") as refused:
+        check_needs([step], [RUNNING], "attach")
+    assert refused.value.what.startswith(STEP_KINDS[kind].own_server)
+    assert refused.value.where == "step s"
+
+
+@pytest.mark.parametrize("volume", ["b=nfs:server:/export", "b=docker-volume:x"])
+@pytest.mark.parametrize("step", [modify("ebs-gp3"), RestoredStep(name="warm")])
+def test_a_volume_that_is_never_emulated_is_refused_and_named(step: Step, volume: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check(step, "a=emulated:snapshot-lazy-load", volume)
+    assert f"volume {volume}" in refused.value.evidence
+    assert refused.value.where == f"step {step.name}"
+
+
+@pytest.mark.parametrize("volume", ["b=path:/mnt/b", "b=pvc:b", "b=storage-class:b"])
+@pytest.mark.parametrize("step", [modify("ebs-gp3"), RestoredStep(name="warm")])
+def test_what_may_be_emulated_is_left_to_the_cell(step: Step, volume: str) -> None:
+    check(step, volume)
+
+
+def test_a_modification_in_a_load_is_checked_too() -> None:
+    load = OltpStep.model_validate({"name": "load", "concurrent": [{"kind": "modify", "to": "ebs-gp3"}]})
+    check(load, GP2)
+    with pytest.raises(UsageError, match="emulated volumes only"):
+        check(load, "b=nfs:server:/export")
+
+
+@pytest.mark.parametrize(
+    ("to", "volume", "message"),
+    [
+        ("ebs-gp33", GP2, "unknown volume profile"),
+        ("ebs-gp3?iosp=4000", GP2, "iosp"),
+        ("efs-elastic", GP2, "another block volume"),
+        ("ebs-gp3", "a=emulated:efs-elastic", "another block volume"),
+        ("ebs-gp3?size=50GiB", GP2, "no vendor makes a volume smaller"),
+    ],
+)
+def test_a_modification_that_no_vendor_makes_is_refused(to: str, volume: str, message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check(modify(to), volume)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("to", ["ebs-gp3", "ebs-gp3?size=100GiB", "ebs-gp3?size=200GiB&iops=6000"])
+def test_a_modification_that_keeps_the_size_is_planned(to: str) -> None:
+    check(modify(to), GP2)
+
+
+def test_a_volume_with_all_its_blocks_was_not_restored() -> None:
+    check(RestoredStep(name="warm"), "a=emulated:snapshot-lazy-load?base=ebs-gp2")
+    with pytest.raises(UsageError, match="made from a snapshot") as refused:
+        check(RestoredStep(name="warm"), GP2)
+    assert GP2 in refused.value.evidence
+
+
+def test_several_servers_take_no_layout() -> None:
+    check(InstancesStep(name="many"), "a=path:/mnt/a")
+    with pytest.raises(UsageError, match="one volume for all files") as refused:
+        check(InstancesStep(name="many"), "a=data:path:/mnt/a,log:path:/mnt/l")
+    assert refused.value.evidence.endswith("log elsewhere")
+
+
+@pytest.mark.parametrize("step", [InstancesStep(name="s"), ReplicaStep(name="s")])
+def test_a_container_of_compose_has_room_for_one_server(step: Step) -> None:
+    with pytest.raises(MissingPrerequisite, match="allows none") as refused:
+        check(step, "a=path:/volumes/a?control=/control/a")
+    assert refused.value.what.startswith(STEP_KINDS[step.kind].own_server)
+    assert "volume a=path:/volumes/a?control=/control/a" in refused.value.evidence
