@@ -45,6 +45,7 @@ SYSTEM_DIRECTORIES = (
     "/usr",
 )
 """Directories of the Filesystem Hierarchy Standard that hold the system itself and no data of users."""
+_DEVICES = "/dev"
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a file system in memory, which a volume may be
 
 
@@ -68,6 +69,9 @@ def system_directory_fault(location: str) -> str:
     system = next((name for name in SYSTEM_DIRECTORIES if path.is_relative_to(name)), None)
     if system is None or path.is_relative_to(_SHARED_MEMORY):
         return ""
+    if system == _DEVICES:
+        mounted = "mount its file system, and name a directory for data on that"
+        return f"{location} is in /dev, and volbench touches no device: {mounted}"
     return f"{location} belongs to the system ({system}): name a directory for data on the volume"
 
 

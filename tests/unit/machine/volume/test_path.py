@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import subprocess
 import threading
 from pathlib import Path
@@ -65,9 +66,26 @@ def test_file_and_dangling_link(tmp_path: Path) -> None:
     """What is no directory is told as such."""
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to("nowhere")
-    for name in ("file", "link"):
-        with pytest.raises(MissingPrerequisite, match="is not a directory"):
+    (tmp_path / "device").symlink_to(os.devnull)
+    for name, noun in (("file", "a file"), ("link", "a dangling link"), ("device", "a special file")):
+        with pytest.raises(MissingPrerequisite, match="is not a directory") as caught:
             open_path(tmp_path / name)
+        assert caught.value.evidence == f"it is {noun}"
+
+
+def test_a_device_is_refused_with_what_to_do_and_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its own name it is refused with the SPEC, by a link to it when the volume is opened."""
+    with pytest.raises(UsageError, match="volbench touches no device"):
+        parse_volume("a=path:/dev/nvme1n1")
+    (tmp_path / "disk").write_text("of the user's")
+    status = os.stat_result((stat.S_IFBLK | 0o600, *(tmp_path / "disk").stat()[1:]))
+    monkeypatch.setattr(path, "in_time", lambda _call, **_limit: status)
+    with pytest.raises(MissingPrerequisite, match="is not a directory") as caught:
+        open_path(tmp_path / "disk")
+    assert caught.value.evidence == "it is a block device"
+    assert "mount its file system" in caught.value.next_step
 
 
 @pytest.mark.parametrize("inside", ["", "sub"])

@@ -51,20 +51,13 @@ def check_directory(path: Path, *, where: str) -> None:
     Raises MissingPrerequisite, Refused; StepFailed where the volume fails or does not answer within OPEN_S_MAX.
     """
     try:
-        is_directory = stat.S_ISDIR(in_time(path.stat, limit_s=OPEN_S_MAX).st_mode)
+        mode = in_time(path.stat, limit_s=OPEN_S_MAX).st_mode
     except OSError as error:
         if error.errno not in _NO_SUCH_PATH:
             raise volume_failure(error, phase=where) from error
-        is_directory = False
-    if not is_directory:
-        missing = not os.path.lexists(path)
-        raise MissingPrerequisite(
-            f"{path} does not exist" if missing else f"{path} is not a directory",
-            where=where,
-            evidence="" if missing else "the path is a file or a dangling link",
-            next_step=f"mount the volume there, or `mkdir -p {path}`" if missing else "name a directory",
-            cause="volume_gone",
-        )
+        mode = 0
+    if not stat.S_ISDIR(mode):
+        raise _no_directory(path, mode, where=where)
     if fault := system_directory_fault(str(path.resolve())):
         raise Refused(fault, where=where, next_step="make a directory of its own for data, and name that")
     if _read_only(path):
@@ -85,6 +78,26 @@ def check_directory(path: Path, *, where: str) -> None:
             cause="volume_denied",
         )
     refuse_data_directory(path)
+
+
+def _no_directory(path: Path, mode: int, *, where: str) -> MissingPrerequisite:
+    """Return what a path is that is no directory.
+
+    Args:
+        mode: of what is there, behind links; 0: nothing is.
+    """
+    is_missing = not os.path.lexists(path)
+    next_step = f"mount the volume there, or `mkdir -p {path}`" if is_missing else "name a directory"
+    if stat.S_ISBLK(mode):
+        next_step = "mount its file system, and name a directory on that: volbench touches no device"
+    nouns = {0: "a dangling link", stat.S_IFBLK: "a block device", stat.S_IFREG: "a file"}
+    return MissingPrerequisite(
+        f"{path} does not exist" if is_missing else f"{path} is not a directory",
+        where=where,
+        evidence="" if is_missing else f"it is {nouns.get(stat.S_IFMT(mode), 'a special file')}",
+        next_step=next_step,
+        cause="volume_gone",
+    )
 
 
 def _read_only(path: Path) -> bool:
