@@ -16,7 +16,8 @@ from pathlib import Path
 from volbench import api
 from volbench.api import Run
 from volbench.core.base import safe_files
-from volbench.core.profile.spec import parse_volume
+from volbench.core.profile.layout import split_layout
+from volbench.core.profile.spec import KINDS, parse_volume
 from volbench.core.records.goals.gate import Decision, Gate
 from volbench.core.records.goals.policy import POLICY_SCHEMA
 from volbench.core.suite.policy import check_policy
@@ -209,6 +210,8 @@ def _spec_of(volume: VolumeOfRun, directory: Path) -> str:
         return f"path:{volume.path}"
     if isinstance(volume, Path):
         return f"path:{volume.absolute()}"
+    if components := split_layout(volume, KINDS):
+        return ",".join(f"{component.word}:{_spec_of(component.spec, directory)}" for component in components)
     spec = parse_volume(volume, name="v")
     if spec.kind != "emulated" or "dir" in spec.options:
         return volume

@@ -70,6 +70,8 @@ def test_show_of_the_instance_table_and_as_json() -> None:
         (["emulate", "emulated:ebs-gp3?sise=1GiB"], UsageError, "perhaps you meant 'size"),
         (["emulate", "emulated:ebs-gp3", "--name", "../x"], UsageError, "is not a volume's name"),
         (["emulate", "emulated:ebs-gp3", "--dir", "/nowhere/at/all"], MissingPrerequisite, "cannot be created"),
+        (["emulate", "data:emulated:ebs-gp3,log:emulated:ebs-gp3"], UsageError, "a layout is several volumes"),
+        (["probe", "data:path:/tmp,log:path:/var/tmp"], UsageError, "its components: data, log"),
         (["remove", "nobody"], UsageError, "no emulated volume 'nobody'"),
         (["stop", "/var/tmp/nobody"], UsageError, "no emulated volume"),
         (["counters", "nobody"], UsageError, "no emulated volume"),

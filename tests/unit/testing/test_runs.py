@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from synthetic_run import build_run, two_volumes
 
+from volbench.core.profile.spec import parse_volume
 from volbench.errors import UsageError
 from volbench.testing import MeasuredRun, MetricSummary, run_suite
+from volbench.testing.runs import _spec_of
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("path:/mnt/a", "path:/mnt/a"),
+        ("emulated:ebs-gp3", "emulated:ebs-gp3?dir=/t"),
+        ("emulated:ebs-gp3?size=1GiB", "emulated:ebs-gp3?size=1GiB&dir=/t"),
+        ("emulated:ebs-gp3?dir=/mine", "emulated:ebs-gp3?dir=/mine"),
+        (
+            "data:emulated:ebs-gp3?size=1GiB,log:emulated:ebs-gp3,tmp:/mnt/t",
+            "data:emulated:ebs-gp3?size=1GiB&dir=/t,log:emulated:ebs-gp3?dir=/t,tmp:/mnt/t",
+        ),
+        ("data:path:/mnt/a,log:path:/mnt/l", "data:path:/mnt/a,log:path:/mnt/l"),
+    ],
+)
+def test_emulated_volumes_of_a_test_have_its_directory(spec: str, expected: str) -> None:
+    """Each of a layout, too: two tests at once must not share one."""
+    assert _spec_of(spec, Path("/t")) == expected
+    assert parse_volume(expected, name="a")
 
 
 @pytest.fixture(scope="module")

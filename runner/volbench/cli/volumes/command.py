@@ -15,6 +15,7 @@ from volbench.cli.volumes import text as volume_text
 from volbench.cli.volumes.faults import parse_fault
 from volbench.core.base import ownership
 from volbench.core.profile.files import INSTANCES, load_profile, profile_names, whole_profile
+from volbench.core.profile.layout import require_one_volume
 from volbench.core.profile.resolve import resolve
 from volbench.core.profile.spec import parse_volume
 from volbench.errors import MissingPrerequisite, UsageError
@@ -228,7 +229,9 @@ def probe(
     check_seconds(seconds)
     if fit is not None:
         check_destination(fit)
-    volume = make_volume(parse_volume(spec, name="probe"))
+    parsed = parse_volume(spec, name="probe")
+    require_one_volume(parsed, where=f"volume probe {spec}")
+    volume = make_volume(parsed)
     fio = find_program("fio")
     if not fio.present:
         raise MissingPrerequisite(
@@ -252,6 +255,7 @@ def probe(
 def _parse_emulated(spec: str) -> tuple[Path | None, str, dict[str, str]]:
     """Return directory, profile and parameters of an emulated volume's SPEC. Raises UsageError for another kind."""
     parsed = parse_volume(spec, name="v")
+    require_one_volume(parsed, where=f"volume emulate {spec}")
     if parsed.kind != "emulated":
         raise UsageError(
             f"a {parsed.kind} volume is not emulated",

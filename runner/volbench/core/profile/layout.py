@@ -141,6 +141,18 @@ def require_target(spec: VolumeSpec, target: TargetName) -> None:
         )
 
 
+def require_one_volume(spec: VolumeSpec, *, where: str) -> None:
+    """Raise UsageError for a layout, where one volume is asked about: an answer would be of its data alone."""
+    if spec.layout:
+        names = ", ".join((DATA, *map(component_word, spec.layout)))
+        raise UsageError(
+            "a layout is several volumes, and this is about one",
+            where=where,
+            evidence=f"its components: {names}",
+            next_step="name the volume of one component, such as path:/mnt/data",
+        )
+
+
 def role_faults(spec: VolumeSpec, *, flavor: str, option: Callable[[str], Scalar | None]) -> Iterator[str]:
     """Yield why a server has no files of a role that the layout names.
 
