@@ -11,7 +11,7 @@ import pytest
 from command_line import ROOT
 from proofread import EXAMPLES, page, reports, sentences_of, validations
 
-from sentences import WORDS, plain, states, value_of
+from sentences import CHANGE, WORDS, plain, states, value_of
 from volbench.core.records.report import Report
 from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.formats.terminal import cause_lines
@@ -73,6 +73,29 @@ def test_the_best_of_a_row_is_the_best_of_all_that_is_known(name: str) -> None:
         known = [value for value in row.values if value is not None and value.standing != "invalid"]
         order = max if row.better == "higher" else min
         assert all(value.value == order(each.value for each in known) for value in known if value.best), row
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_pair_has_one_change_wherever_it_stands(name: str) -> None:
+    """`42.3 times` in the ranking and `× 43.4` in the comparison were of one pair, step and metric."""
+    stated: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    volumes: list[str] = []
+    for line in plain(markdown(REPORTS[name])).splitlines():
+        cells = [cell.strip(" *") for cell in line.split("|")[1:-1]]
+        if line.startswith("| median |"):
+            volumes = cells[1:]
+        elif not cells:
+            volumes = []
+        elif volumes and ": " in cells[0]:
+            step, metric = cells[0].rsplit(": ", 1)
+            for volume, cell in zip(volumes, cells[1:], strict=True):
+                if (change := CHANGE.search(cell)) is not None:
+                    stated[step, metric, volume].add(change[0])
+        elif len(cells) == 8 and ": " in cells[3]:
+            metric, (volume, _) = re.sub(" [↑↓]$", "", cells[1]), cells[3].split(": ", 1)
+            stated[cells[0], metric, volume].add(cells[4])
+    assert [key for key, changes in stated.items() if len(changes) > 1] == []
+    assert stated or not REPORTS[name].comparisons
 
 
 @pytest.mark.parametrize("name", REPORTS)

@@ -62,11 +62,6 @@ def quantity(value: float | None, unit: str) -> str:
     return f"{number(value)}/s" if unit == "1/s" else f"{number(value)} {unit}"
 
 
-def times(factor: float) -> str:
-    """Return how many times worse than the best a value is: `1.94 times`."""
-    return f"{number(factor)} times"
-
-
 def percent(share: float | None) -> str:
     """Return a share as whole per cent, with two digits below 10 %: 0.042 %, 1.5 %, 63 %, 99.96 %.
 

@@ -105,7 +105,8 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     pairs = summarise(comparisons)
     durability = durability_rows(results, cells, volume_of, every)
     sharing = sharing_rows(run, cells, every)
-    forecasts, predictions = forecast_rows(loaded, cells), prediction_rows(run.suite.forecast, cells)
+    rows = comparison_rows(comparisons)
+    forecasts, predictions = forecast_rows(loaded, cells), prediction_rows(run.suite.forecast, cells, rows)
     missed = tuple(missed_sentences(predictions, forecasts))
     warnings = _warnings(loaded, cells, volumes, server, pairs, names, explained, missed)
     about = run.suite.comparison.about
@@ -124,7 +125,6 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     conclusions = sweep.conclusions if sweep else sharing_sentences(sharing)
     summary = _summary(loaded, explained, pairs, cells, names, warnings, conclusions, accounts)
     compared = [volume for volume in volumes if volume.name in names]
-    rows = comparison_rows(comparisons)
     clauses = (headline.text, *doubts(run, compared, compared=bool(pairs)))
     return Report(
         run_id=run.run_id,

@@ -82,7 +82,21 @@ def test_valid_cells_count_and_disturbed_ones_only_where_there_are_no_others() -
     assert "disturbed" in prediction_text(disturbed)
 
 
-def test_a_ratio_is_of_medians_and_needs_both_volumes() -> None:
+def test_a_ratio_of_a_compared_pair_is_that_of_its_comparison(tmp_path: Path) -> None:
+    """`× 1.03` stood in the table of predictions, `+9.9 %` in that of comparisons: one pair, one metric."""
+    volumes = (SyntheticVolume(name="a"), SyntheticVolume(name="b", speed=0.6))
+    report = build_report(build_run(tmp_path, Synthetic(volumes=volumes, noise=0.2)))
+    compared = next(row for row in report.comparisons if row.metric == "cold_read_mib_per_s")
+    (row,) = prediction_rows(
+        ForecastSpec(predictions=(prediction(against="a", value=0.5),)), report.cells, report.comparisons
+    )
+    assert compared.ratio is not None
+    assert row.measured == pytest.approx(compared.ratio)
+    assert row.measured != pytest.approx((compared.candidate_value or 0) / (compared.baseline_value or 1), rel=1e-6)
+    assert row.difference == pytest.approx(compared.ratio / 0.5 - 1)
+
+
+def test_a_ratio_without_a_comparison_is_of_medians_and_needs_both_volumes() -> None:
     ratio = prediction(against="a", value=0.5)
     assert row_of(ratio, cell("a", 100.0), cell("b", 40.0), cell("b", 60.0)).measured == pytest.approx(0.5)
     missing = row_of(ratio, cell("b", 40.0))

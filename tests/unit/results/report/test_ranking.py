@@ -1,4 +1,4 @@
-"""Three and more volumes as a matrix: the best marked, the others by their factor."""
+"""Three and more volumes as a matrix: the best marked, changes as they are compared."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 import pytest
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
+from sentences import plain
+from volbench.core.base.text import change
 from volbench.core.records.report import Report
 from volbench.results.report.build import build_report
 from volbench.results.report.formats.markdown import markdown
@@ -74,16 +76,41 @@ def test_a_disturbed_figure_that_is_better_leaves_the_valid_one_no_best(report: 
     assert b is not None
     assert c is not None
     assert [value.best for value in (a, b, c)] == [False, False, False]
-    assert b.note == "disturbed"
-    assert re.fullmatch(r"1\.\d+ times, disturbed", a.note)
-    assert re.fullmatch(r"[56]\.\d+ times", c.note)
+    assert a.note == "disturbed"
+    assert re.fullmatch(r"\+[45]\d %, disturbed", b.note)
+    assert re.fullmatch(r"÷ [34]\.\d+", c.note)
 
 
-def test_no_figure_is_less_than_once_worse(report: Report) -> None:
+def test_an_invalid_figure_has_no_change(report: Report) -> None:
     cells = tuple(cell.model_copy(update={"valid": False}) if cell.volume == "b" else cell for cell in report.cells)
     values = [value for row in ranking(report.model_copy(update={"cells": cells})) for value in row.values if value]
     assert any(value.factor < 1 for value in values)
     assert {value.note for value in values if value.factor < 1} == {"invalid"}
+
+
+def test_the_change_of_a_pair_is_that_of_its_comparison(report: Report) -> None:
+    """`42.3 times` of medians stood above `43.4 times` of the comparison, and two volumes changed their places."""
+    ratios = {(row.step, row.metric, row.candidate): row.ratio for row in report.comparisons}
+    names = [volume.name for volume in report.volumes]
+    changes = {
+        (row.step, row.metric, name): value.change
+        for row in ranking(report)
+        for name, value in zip(names, row.values, strict=True)
+        if value is not None
+    }
+    assert {name for *_, name in changes} == {"a", "b", "c"}
+    for key, text in changes.items():
+        assert text == ("" if key[2] == "a" else change(ratios[key]))
+
+
+def test_a_throughput_at_a_given_rate_ranks_nothing(report: Report) -> None:
+    """2 transactions a second were asked for, and 1.89 of them were the best of three volumes."""
+    cells = tuple(cell.model_copy(update={"parameters": {**cell.parameters, "rate": 2}}) for cell in report.cells)
+    rows = {row.metric: row for row in ranking(report.model_copy(update={"cells": cells}))}
+    tps = [value for value in rows["tps"].values if value is not None]
+    assert len(tps) == 3
+    assert not any(value.best or value.shade for value in tps)
+    assert any(value is not None and value.best for value in rows["latency_ms_p95"].values)
 
 
 def test_pages_show_it(report: Report, three: RunDirectory) -> None:
@@ -92,4 +119,9 @@ def test_pages_show_it(report: Report, three: RunDirectory) -> None:
         :1
     ]
     assert line.count("**") == 2
-    assert line.count(" times)") == 2
+    ratios = {
+        row.candidate: row.ratio
+        for row in report.comparisons
+        if (row.step, row.metric) == ("read-write", "latency_ms_p95")
+    }
+    assert re.findall(r"\(([^)]*)\)", plain(line)) == [change(ratios["b"]), change(ratios["c"])]

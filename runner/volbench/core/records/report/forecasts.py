@@ -33,7 +33,9 @@ class PredictionRow(Record):
     against: str = Field(default="", description="Another volume: all figures are ratios to it.")
     predicted: float
     interval: tuple[float, float] | None = None
-    measured: float | None = Field(default=None, description="Median of the cells; null: no cell has it.")
+    measured: float | None = Field(
+        default=None, description="Median of the cells; of a compared pair its ratio; null: no cell has it."
+    )
     cells: int = 0
     valid: bool = Field(default=True, description="False: no valid cell; this is of disturbed ones.")
     difference: float | None = Field(default=None, description="measured / predicted - 1.")

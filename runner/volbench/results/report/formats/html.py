@@ -28,7 +28,7 @@ from volbench.results.report.views.frontier import frontiers
 from volbench.results.report.views.geometry import DotChart, dot_chart, quantile_chart, ratio_axis
 from volbench.results.report.views.panels import Panel
 from volbench.results.report.views.picture import picture
-from volbench.results.report.views.ranking import ranking
+from volbench.results.report.views.ranking import RANKING_NOTE, ranking
 from volbench.results.report.views.response import response_charts, response_rows
 from volbench.results.report.views.sharing import HEADS
 from volbench.results.report.views.time_budget import budget_charts
@@ -83,6 +83,7 @@ def html(report: Report, page: PageData) -> str:
         ],
         curves=[(step, curve_plots(step)) for step in step_curves(report.cells, volumes)],
         ranking=ranking(report),
+        ranking_note=RANKING_NOTE,
         frontiers=frontiers(report.storage_classes),
         sharing_heads=HEADS,
         budget_charts=budget_charts(report.time_budgets, report.time_differences),

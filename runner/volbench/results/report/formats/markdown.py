@@ -37,7 +37,7 @@ from volbench.results.report.views.contrast import markdown_lines
 from volbench.results.report.views.cost_tables import correlation_sentences, query_tables, transaction_tables
 from volbench.results.report.views.effects_tables import effect_tables
 from volbench.results.report.views.frontier import frontiers
-from volbench.results.report.views.ranking import RankedValue, ranking
+from volbench.results.report.views.ranking import RANKING_NOTE, RankedValue, ranking
 from volbench.results.report.views.response import response_lines
 from volbench.results.report.views.sharing import HEADS, sharing_lines
 from volbench.results.report.views.time_budget import budget_charts
@@ -130,10 +130,13 @@ def _first(texts: Sequence[str], count: int, noun: str) -> Iterator[str]:
 
 
 def _ranking(report: Report) -> Iterator[str]:
-    """Three and more volumes side by side, the best of each row in bold."""
+    """Three and more volumes side by side: the best median of a row in bold, changes as they are compared."""
     rows = ranking(report)
     if not rows:
         return
+    baseline = report.volumes[0].name
+    yield ""
+    yield RANKING_NOTE.format(baseline=_escaped(baseline))
     yield ""
     yield f"| median | {' | '.join(_escaped(volume.name) for volume in report.volumes)} |"
     yield f"|---|{'--:|' * len(report.volumes)}"
@@ -149,7 +152,7 @@ def _ranked(value: RankedValue | None, unit: str) -> str:
     if value is None:
         return "–"
     text = number(value.value) if unit == "1/s" else quantity(value.value, unit)
-    return f"**{text}**" if value.best else f"{text}{f' ({value.note})' if value.note else ''}"
+    return f"{f'**{text}**' if value.best else text}{f' ({value.note})' if value.note else ''}"
 
 
 def _forecasts(report: Report) -> Iterator[str]:

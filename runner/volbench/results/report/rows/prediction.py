@@ -9,20 +9,24 @@ from statistics import median
 from volbench.core.base.text import change, change_words, number, part_of, quantity
 from volbench.core.records.forecast import ForecastSpec, Prediction
 from volbench.core.records.metrics import CATALOGUE
-from volbench.core.records.report import CellRow, ForecastRow, PredictionRow
+from volbench.core.records.report import CellRow, ComparisonRow, ForecastRow, PredictionRow
 from volbench.results.report.wording import label
 
 TOLERANCE = 0.20
 """A prediction is met when the median of the cells is within this share of it."""
 
 
-def prediction_rows(spec: ForecastSpec | None, cells: Sequence[CellRow]) -> tuple[PredictionRow, ...]:
+def prediction_rows(
+    spec: ForecastSpec | None, cells: Sequence[CellRow], comparisons: Sequence[ComparisonRow] = ()
+) -> tuple[PredictionRow, ...]:
     """Return a row for each prediction of a suite, in its order.
 
     Args:
         cells: of the run. Valid ones count; where a side has none, its disturbed ones do, and the row says so.
+        comparisons: of the run. The measured ratio of a pair is that of its comparison, as everywhere; of a pair
+            that is not compared it is that of the medians.
     """
-    return () if spec is None else tuple(_row(prediction, cells) for prediction in spec.predictions)
+    return () if spec is None else tuple(_row(prediction, cells, comparisons) for prediction in spec.predictions)
 
 
 def prediction_lines(spec: ForecastSpec) -> Iterator[str]:
@@ -98,13 +102,14 @@ def _far_from_reported(row: PredictionRow) -> str:
     return f"{change_words(row.measured / row.reported)} than"
 
 
-def _row(prediction: Prediction, cells: Sequence[CellRow]) -> PredictionRow:
+def _row(prediction: Prediction, cells: Sequence[CellRow], comparisons: Sequence[ComparisonRow]) -> PredictionRow:
     values, valid = _measured(prediction, prediction.volume, cells)
     measured = median(values) if values else None
     if prediction.against and measured is not None:
         references, references_valid = _measured(prediction, prediction.against, cells)
         measured = measured / median(references) if references and median(references) else None
         valid = valid and references_valid
+        measured = _compared_ratio(prediction, comparisons) or measured
     difference = None if measured is None else measured / prediction.value - 1
     return PredictionRow(
         volume=prediction.volume,
@@ -124,6 +129,18 @@ def _row(prediction: Prediction, cells: Sequence[CellRow]) -> PredictionRow:
         reported=prediction.reported,
         derivation=prediction.derivation,
     )
+
+
+def _compared_ratio(prediction: Prediction, comparisons: Sequence[ComparisonRow]) -> float | None:
+    """Return the ratio that the comparison of the predicted pair states; None without one."""
+    about = (prediction.step, prediction.metric, prediction.against, prediction.volume)
+    ratios = [
+        row.ratio
+        for row in comparisons
+        if (row.step, row.metric, row.baseline, row.candidate) == about
+        and prediction.parameters.items() <= row.parameters.items()
+    ]
+    return ratios[0] if len(ratios) == 1 else None
 
 
 def _measured(prediction: Prediction, volume: str, cells: Sequence[CellRow]) -> tuple[list[float], bool]:
