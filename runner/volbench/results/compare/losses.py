@@ -21,7 +21,10 @@ def with_losses(text: str, rows: Sequence[DurabilityRow]) -> str:
 
 
 def loss_text(rows: Sequence[DurabilityRow]) -> str:
-    """Return `b lost 5 of 200 acknowledged commits and did not recover from the power cut`; else nothing."""
+    """Return `b lost 5 of 200 acknowledged commits and did not recover from the power cut`; else nothing.
+
+    After what cuts cost stands what they did not: `; c lost none of 180`.
+    """
     costly = sorted(filter(_is_costly, rows), key=_gravity, reverse=True)
     clauses = [f"{subject_of(row, rows)} {' and '.join(_costs(row))}" for row in costly[:LOSSES_MAX]]
     further = {subject_of(row, rows): row for row in reversed(costly[LOSSES_MAX:])}
@@ -29,7 +32,16 @@ def loss_text(rows: Sequence[DurabilityRow]) -> str:
         *names, last = reversed(further)
         subjects = " and ".join(filter(None, (", ".join(names), last)))
         clauses.append(f"{subjects} {_cost_in_short(further.values())} too")
-    return ", and ".join(clauses)
+    return "; ".join(filter(None, (", and ".join(clauses), _without_loss(rows) if costly else "")))
+
+
+def _without_loss(rows: Sequence[DurabilityRow]) -> str:
+    """Return which volumes and settings lost nothing of how much; empty where each lost something."""
+    safe = [row for row in rows if not _is_costly(row) and row.acknowledged_commits]
+    texts = [f"{subject_of(row, rows)} lost none of {row.acknowledged_commits:,}" for row in safe[:LOSSES_MAX]]
+    if len(safe) > LOSSES_MAX:
+        texts.append(f"{len(safe) - LOSSES_MAX} more lost none")
+    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 
 def of_volumes(rows: Sequence[DurabilityRow], names: Collection[str]) -> list[DurabilityRow]:

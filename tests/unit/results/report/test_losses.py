@@ -67,16 +67,27 @@ def test_settings_that_lose_are_named_and_the_gravest_comes_first() -> None:
     ]
     assert loss_text(rows) == (
         "b lost 100 of 200 acknowledged commits, and a with sync_binlog=0 lost 3 of 200 acknowledged commits,"
-        " and c lost commits too"
+        " and c lost commits too; a with sync_binlog=1 lost none of 200"
     )
     failed = [*rows, row(volume="d", failed_recoveries=1), row(volume="e", lost_commits=2)]
-    assert loss_text(failed).endswith(", and a with sync_binlog=0, e and c lost commits too")
-    assert loss_text([*failed, row(volume="f", torn_or_damaged=1)]).endswith(
-        ", and a with sync_binlog=0, e, c and f lost commits or suffered damage too"
+    assert ", and a with sync_binlog=0, e and c lost commits too; " in loss_text(failed)
+    assert ", and a with sync_binlog=0, e, c and f lost commits or suffered damage too; " in loss_text(
+        [*failed, row(volume="f", torn_or_damaged=1)]
     )
     assert loss_text([*rows[2:], row(volume="d", lost_commits=9), row(volume="f", torn_or_damaged=1)]).endswith(
         ", and c and f lost commits or suffered damage too"
     )
+
+
+def test_a_headline_says_which_volumes_lost_nothing() -> None:
+    """The one setting that kept every commit was called worse, and no word said that it kept them."""
+    lost, kept_all = row(lost_commits=5), [row(volume=name, acknowledged_commits=1625) for name in "bcde"]
+    assert loss_text([lost, kept_all[0]]).endswith(" commits; b lost none of 1,625")
+    assert loss_text([lost, *kept_all[:2]]).endswith("; b lost none of 1,625 and c lost none of 1,625")
+    assert loss_text([lost, *kept_all]).endswith(
+        "; b lost none of 1,625, c lost none of 1,625 and 2 more lost none"
+    )
+    assert loss_text(kept_all) == ""
 
 
 def test_what_a_failed_recovery_leaves_unchecked_is_not_called_undamaged() -> None:
