@@ -126,6 +126,13 @@ def decides_text(row: ComparisonRow | EffectRow) -> str:
     return f"about {row.runs_needed} cells a side would decide"
 
 
+def open_reason(row: ComparisonRow | EffectRow) -> str:
+    """Return why a row is open although its interval leaves out no change; empty for all other rows."""
+    if row.verdict != "inconclusive" or row.ci is None or row.ci[0] <= 1 <= row.ci[1]:
+        return ""
+    return row.reason
+
+
 def open_text(rows: Sequence[ComparisonRow]) -> str:
     """Return what would decide, where that is the same for all of several open rows; empty elsewhere."""
     texts = [decides_text(row) for row in rows if row.primary and row.verdict == "inconclusive" and row.runs_needed]

@@ -1,4 +1,4 @@
-"""Two runs side by side: each figure with its exact interval, and the settings in which they differ.
+"""Two runs side by side: each figure with its interval, and the settings in which they differ.
 
 Intervals are over the cells of either run. What differs from one time to another, and hits all cells of a run
 alike, is not in them: a history of runs shows how much that is.
@@ -26,7 +26,7 @@ class PairRow:
     """One metric of one step on one volume in both runs; texts as every output writes them.
 
     Args:
-        change: of the second run against the first: the Hodges-Lehmann ratio.
+        change: of the second run against the first: that of the geometric means.
         interval: of that ratio at 95 %; empty below CELLS_MIN cells on a side.
         verdict: of a primary metric, as comparisons judge it: Holm's correction over these, and the margin. Empty
             for others.

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import html
+import re
 from pathlib import Path
 
 import pytest
 from synthetic_sweep import sweep_of
 
+from sentences import plain
 from volbench.core.records.report import EvidenceRow, FindingRow, Report
 from volbench.results.report.build import build_report
 from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.formats.terminal import summary_lines
 from volbench.results.report.render import render
 from volbench.results.report.rows.effects import sweep_row
-from volbench.results.report.wording import level_cells
+from volbench.results.report.wording import level_cells, open_reason
 from volbench.results.store.run_directory import RunDirectory
 
 
@@ -57,7 +60,10 @@ def test_a_factor_that_does_nothing_is_explained_by_what_bounds_the_base(
     output = sweep_row(swept.run, report.effects, [cause])
     assert output is not None
     text = "\n".join(output.conclusions)
-    assert "the bottleneck of the base is storage.sync_latency: a commit waits 25 ms" in text
+    assert (
+        "the bottleneck of the base is that syncs of the volume are slow, and the load waits for them"
+        " (storage.sync_latency): a commit waits 25 ms"
+    ) in text
     assert "volume.iops from 192 to 960" in text
     assert "this factor raises the limit of operations per second, which is not the bottleneck of the base" in text
     assert "decides whether a commit waits" not in text
@@ -91,6 +97,27 @@ def test_two_cells_of_each_level_do_not_show_that_no_factor_matters(tmp_path: Pa
     assert row is not None
     (of_mode,) = [line for line in row.conclusions if "volume.mode" in line]
     assert "not the bottleneck" not in of_mode
+
+
+def test_a_page_says_what_a_change_is_of_and_why_a_row_is_open(swept: RunDirectory, report: Report) -> None:
+    """`0 %` stood beside 2.89 and 2.84 s, `open` beside [+13 %, +85 %], and the page named another estimator."""
+    first = next(effect for effect in report.effects if effect.primary and effect.verdict == "better")
+    open_row = first.model_copy(update={"verdict": "inconclusive", "reason": "p 0.015 alone", "runs_needed": 5})
+    changed = report.model_copy(update={"effects": (open_row,)})
+    for text in (plain(markdown(changed)), html.unescape(render(changed, swept, "html"))):
+        assert "p 0.015 alone" in re.sub("<[^>]*>", "", text)
+        assert "about 5 cells a side would decide" in text
+        assert "a change is that of the geometric means, and not the ratio of the medians" in text
+        assert "Hodges" not in text
+        assert "permutation" not in text
+    within = open_row.model_copy(update={"ci": (0.9, 1.2)})
+    assert (open_reason(open_row), open_reason(within), open_reason(first)) == ("p 0.015 alone", "", "")
+
+
+def test_sentences_that_are_left_out_are_counted(report: Report) -> None:
+    assert report.sweep is not None
+    many = report.sweep.model_copy(update={"conclusions": tuple(f"sentence {number}" for number in range(14))})
+    assert "2 further sentences: see report.json" in markdown(report.model_copy(update={"sweep": many}))
 
 
 def test_every_report_shows_the_effects(swept: RunDirectory, report: Report) -> None:

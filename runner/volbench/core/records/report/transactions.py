@@ -50,7 +50,7 @@ class TimeDifferenceRow(Record):
     candidate_ms: float
     difference_ms: float = Field(description="candidate - baseline, of means over cells")
     ci: tuple[float, float] | None = Field(
-        default=None, description="Exact rank interval of the shift in ms; null: the cells do not bound it."
+        default=None, description="Interval of the difference of means in ms; null: the cells do not bound it."
     )
     share: float | None = Field(default=None, description="Of the whole difference; null where that is near 0.")
     valid: bool = Field(default=True, description="False: a volume has no valid cell; this is of disturbed ones.")

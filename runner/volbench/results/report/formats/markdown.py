@@ -35,7 +35,7 @@ from volbench.results.report.rows.verdict.lead import cause_title
 from volbench.results.report.views.causes import CauseGroup, groups_of, overlaps
 from volbench.results.report.views.contrast import markdown_lines
 from volbench.results.report.views.cost_tables import correlation_sentences, query_tables, transaction_tables
-from volbench.results.report.views.effects_tables import effect_tables
+from volbench.results.report.views.effects_tables import effect_tables, effects_note
 from volbench.results.report.views.frontier import frontiers
 from volbench.results.report.views.ranking import RANKING_NOTE, RankedValue, ranking
 from volbench.results.report.views.response import response_lines
@@ -50,6 +50,7 @@ from volbench.results.report.wording import (
     interval_text,
     label,
     load_text,
+    open_reason,
     parameter_text,
     recovery_text,
     speed_text,
@@ -192,7 +193,7 @@ def _effects(report: Report) -> Iterator[str]:
     if report.sweep is None:
         return
     yield ""
-    yield from (f"- {_escaped(text)}" for text in report.sweep.conclusions[:SENTENCES_MAX])
+    yield from (f"- {_escaped(text)}" for text in _first(report.sweep.conclusions, SENTENCES_MAX, "sentence"))
     for table in [table for table in effect_tables(report.effects) if table.primary][:LISTED_MAX]:
         first = table.rows[0]
         yield ""
@@ -204,6 +205,8 @@ def _effects(report: Report) -> Iterator[str]:
             yield f"| base | | {quantity(table.base_value, first.unit)} | | | | {first.runs[0]} |"
         yield from map(_effect, table.rows[:ROWS_MAX])
     yield ""
+    yield effects_note(report.sweep)
+    yield ""
 
 
 def _effect(row: EffectRow) -> str:
@@ -214,10 +217,17 @@ def _effect(row: EffectRow) -> str:
         quantity(row.value, row.unit),
         change(row.ratio),
         interval(row.ci, row.ratio),
-        _VERDICT_MARKS[row.verdict],
+        _verdict(row),
         f"{row.runs[0]} / {row.runs[1]}",
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _verdict(row: ComparisonRow | EffectRow) -> str:
+    """Return the mark of a verdict; of an open one also what would decide, and why an interval does not."""
+    if row.verdict != "inconclusive":
+        return _VERDICT_MARKS[row.verdict]
+    return ", ".join(filter(None, (_VERDICT_MARKS[row.verdict], _escaped(open_reason(row)), decides_text(row))))
 
 
 def _table(report: Report) -> Iterator[str]:
@@ -350,9 +360,6 @@ def _classes(report: Report) -> Iterator[str]:
 
 def _row(row: ComparisonRow) -> str:
     arrow = {"higher": " ↑", "lower": " ↓"}.get(row.better, "")
-    sign = _VERDICT_MARKS[row.verdict]
-    if row.verdict == "inconclusive" and row.runs_needed is not None:
-        sign += f", {decides_text(row)}"
     cells = (
         _escaped(f"{row.step} {load_text(row.parameters)}".strip()),
         _escaped(label(row.metric)) + arrow,
@@ -360,7 +367,7 @@ def _row(row: ComparisonRow) -> str:
         f"{_escaped(row.candidate)}: {quantity(row.candidate_value, row.unit)}",
         change(row.ratio),
         interval_text(row),
-        sign,
+        _verdict(row),
         f"{row.runs[0]} / {row.runs[1]}",
     )
     return f"| {' | '.join(cells)} |"

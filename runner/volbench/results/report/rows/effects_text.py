@@ -10,6 +10,7 @@ from volbench.core.plan.describe import term_text
 from volbench.core.records.report import EffectRow, FindingRow
 from volbench.core.records.sweep import SweepSpec
 from volbench.results.explain.causes import CAUSES
+from volbench.results.report.rows.verdict.lead import cause_title, likelihood
 from volbench.results.report.wording import label, level_cells
 
 SMALL_SHARE = 0.25
@@ -86,7 +87,9 @@ def _of_step(where: str, group: Sequence[EffectRow], cause: FindingRow | None) -
         yield f"{where}: {_factor_text(largest)} matters most for {name}: {_figures(largest)}, {largest.verdict}."
     if cause is not None:
         evidence = f": {'; '.join(row.text for row in cause.evidence[:2])}" if cause.evidence else ""
-        yield f"{where}: the bottleneck of the base is {cause.cause}{evidence}."
+        title = cause_title(cause.cause)
+        how_sure = ", ".join(filter(None, (cause.cause, likelihood(cause))))
+        yield f"{where}: the bottleneck of the base is that {title[:1].lower()}{title[1:]} ({how_sure}){evidence}."
     for effect in estimated:
         if effect is largest and (decided or too_few):
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from volbench.core.records.report import EffectRow
+from volbench.core.records.report import EffectRow, SweepRow
 from volbench.results.report.views.geometry import RatioAxis, ratio_axis
 
 
@@ -21,6 +21,21 @@ class EffectTable:
     def primary(self) -> bool:
         """Whether the metric is one that makes the verdict."""
         return self.rows[0].primary
+
+
+def effects_note(sweep: SweepRow) -> str:
+    """Return what a change and a verdict of the tables are of."""
+    if sweep.design == "one_factor":
+        estimator = (
+            "One factor at a time. A result is the median of its cells; a change is that of the geometric means,"
+            " and not the ratio of the medians."
+        )
+        return f"{estimator} Verdicts are corrected for the number of rows of a table (Holm)."
+    return (
+        "Ratios to the base, averaged over all other factors, by a linear model of logarithms with blocks. Verdicts"
+        " are corrected for the number of rows of a table (Holm). Of two factors: by how much the first one's ratio"
+        " changes when the second is at its level."
+    )
 
 
 def effect_tables(effects: Iterable[EffectRow]) -> list[EffectTable]:
