@@ -19,8 +19,9 @@ from volbench.errors import UsageError
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import summarise
 from volbench.results.report.build import build_report
-from volbench.results.report.rows.verdict.headline import headline_of, subject_of
+from volbench.results.report.rows.verdict.headline import headline_of
 from volbench.results.report.rows.verdict.reason import invalid_text
+from volbench.results.report.rows.verdict.subject import subject_of
 from volbench.results.report.rows.verdict.summary import pair_sentence
 from volbench.results.stats.covariates import Adjustment
 from volbench.results.store.files import write_record
@@ -179,14 +180,19 @@ def test_the_cause_is_that_of_the_slower_volume(slower: Report) -> None:
         {"confidence": 0.5},
         {"confidence": None},
         {"share": 0.05},
-        {"step": "dump"},
         {"evidence": (EvidenceRow(metric="checks", value="one of two", unit="1", text=""),)},
     ],
 )
-def test_what_is_not_likely_explains_little_or_is_of_another_step_is_no_cause(
+def test_what_is_not_likely_or_explains_little_is_no_cause(slower: Report, changes: dict[str, object]) -> None:
+    assert headline_with(slower, finding(**changes)).endswith("; no likely cause was found")
+
+
+@pytest.mark.parametrize("changes", [{"step": "dump"}, {"volume": "a"}])
+def test_no_cause_is_said_of_a_volume_and_a_step_where_others_have_one(
     slower: Report, changes: dict[str, object]
 ) -> None:
-    assert headline_with(slower, finding(**changes)).endswith("; no likely cause was found")
+    """`No likely cause was found` stood above a list of likely causes, of other steps."""
+    assert headline_with(slower, finding(**changes)).endswith("; no likely cause was found on b in read-write")
 
 
 def test_no_cause_is_said_only_where_causes_were_looked_for(slower: Report) -> None:
@@ -295,6 +301,17 @@ def test_the_headline_is_of_the_first_row_of_the_suite_with_a_figure(tmp_path: P
     rows = report.comparisons
     assert subject_of(rows) == ("read-write", "8 threads", "tps")
     assert subject_of(rows, ("nothing", "dump", "read-write")) == ("dump", "4 threads", "dump_s")
+
+
+def test_a_step_comes_before_its_phases(tmp_path: Path) -> None:
+    """Of all phases of all steps, deleting files differed most, and a suite of cold reads began with it."""
+    (row,) = [row for row in report_of(tmp_path, 1.0, 0.5).comparisons if row.metric == "tps"]
+    tree = row.model_copy(update={"step": "tree"})
+    phase = row.model_copy(update={"step": "tree/delete", "ratio": 0.01})
+    assert subject_of([tree, phase]) == ("tree", "8 threads", "tps")
+    assert subject_of([phase, row]) == ("tree/delete", "8 threads", "tps")
+    undecided = tree.model_copy(update={"verdict": "inconclusive"})
+    assert subject_of([undecided, phase]) == ("tree/delete", "8 threads", "tps")
 
 
 def test_of_fio_and_the_server_the_headline_is_of_the_server(tmp_path: Path) -> None:

@@ -23,42 +23,20 @@ from volbench.results.compare.losses import with_losses
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.lead import INVALID_ONLY, NONE, cause_title, likelihood
 from volbench.results.report.rows.verdict.reason import cause_clause, is_step, larger_cause, larger_text
+from volbench.results.report.rows.verdict.subject import (
+    Subject,
+    largest_of,
+    leading_rows,
+    rows_of,
+    size_of,
+    subject_at,
+    subject_of,
+)
 from volbench.results.report.wording import ADJUSTED, is_adjusted, joined, label, level_cells, load_text
 
 LISTED_MAX = 3
 """Candidates whose figures a headline lists; of more, the best, and the worst if it is worse than the baseline."""
-_FIO = "fio_"
-"""Metrics of the volume alone; a page for a DBA is about the server where it was measured."""
 _REPEAT, _RESUME = "repeat to decide", "resume the run to decide"
-
-Subject = tuple[str, str, str]
-"""Step, its load in words, metric: what a headline's figure is of."""
-
-
-def subject_of(rows: Sequence[ComparisonRow], about: Sequence[str] = ()) -> Subject | None:
-    """Return what the run is about: step, load and metric of the headline's figure; None without a figure.
-
-    Of the first step of `about` with a figure (itself, else its phases), of half of the volumes if any has, else
-    of all steps, the leading metric with a verdict, of at least half of the volumes, with the largest difference;
-    fio's where nothing else has one.
-    """
-    leading = [row for row in _leading(rows) if row.ratio]
-    of_all = [row for row in leading if not row.metric.startswith(_FIO)] or leading
-    matches = ((step, is_of) for step in about for is_of in (str.__eq__, is_step))
-    of_steps = [[row for row in leading if is_of(row.step, step)] for step, is_of in matches]
-    many = max(1, len({row.candidate for row in rows}) / 2)
-    of_many = [of_step for of_step in of_steps if len({row.candidate for row in of_step}) >= many]
-    measured = next(filter(None, (*of_many, *of_steps)), of_all)
-    subjects = {subject: _of_subject(measured, subject) for subject in map(_subject, measured)}
-    return max(
-        subjects,
-        key=lambda subject: (
-            any(row.verdict in ("better", "worse") for row in subjects[subject]),
-            len(subjects[subject]) >= many,
-            max(map(_size, subjects[subject])),
-        ),
-        default=None,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +104,7 @@ def _of_two(
     subject = subject_of(rows, about)
     if subject is None:
         return _without_verdict(candidate, (baseline, candidate), rows, cells)
-    return Headline(
-        text=_pair_text(pair, _of_subject(rows, subject)[0], cells, findings), figure=_as_record(subject)
-    )
+    return Headline(text=_pair_text(pair, rows_of(rows, subject)[0], cells, findings), figure=_as_record(subject))
 
 
 def _pair_text(
@@ -153,8 +129,8 @@ def _pair_text(
 
 def _of_side(rows: Sequence[ComparisonRow], subject: ComparisonRow) -> ComparisonRow:
     """Return the row that the headline's figure is of where it is on this side, else the largest leading one."""
-    largest = _largest(list(_leading(rows)) or rows)
-    return next((row for row in rows if _subject(row) == _subject(subject)), largest)
+    largest = largest_of(list(leading_rows(rows)) or rows)
+    return next((row for row in rows if subject_at(row) == subject_at(subject)), largest)
 
 
 def _of_many(
@@ -169,7 +145,7 @@ def _of_many(
     subject = _decided_subject(rows, about)
     if subject is None:
         return _without_verdict(counted(len(pairs), "volume"), volumes, rows, cells)
-    of_subject = sorted(_of_subject(rows, subject), key=_goodness, reverse=True)
+    of_subject = sorted(rows_of(rows, subject), key=_goodness, reverse=True)
     best, worst = of_subject[0], of_subject[-1]
     certain = certain_among(pairs)
     is_baseline_best = _goodness(best) < 0
@@ -203,7 +179,7 @@ def _decided_subject(rows: Sequence[ComparisonRow], about: Sequence[str]) -> Sub
     """
     subject = subject_of(rows, about)
     decided = [row for row in rows if row.verdict in ("better", "worse")]
-    if subject is None or any(_subject(row) == subject for row in decided):
+    if subject is None or any(subject_at(row) == subject for row in decided):
         return subject
     return subject_of(decided, about) or subject
 
@@ -263,7 +239,7 @@ def leading_effect(effects: Sequence[EffectRow], about: Sequence[str] = ()) -> E
     measured = [effect for effect in effects if effect.primary and effect.ratio]
     measured = measured or [effect for effect in effects if effect.ratio]
     decided = [effect for effect in measured if effect.verdict in ("better", "worse")]
-    return max(decided or measured, key=_size, default=None)
+    return max(decided or measured, key=size_of, default=None)
 
 
 def _of_sweep(
@@ -386,11 +362,11 @@ def _without_verdict(
     candidates: str, volumes: Sequence[str], rows: Sequence[ComparisonRow], cells: Sequence[CellRow]
 ) -> Headline:
     """Return the headline without two valid figures: it has what was measured all the same."""
-    first = next(_leading(rows), None)
+    first = next(leading_rows(rows), None)
     text = f"No verdict on {candidates} against {volumes[0]}: {_why_none(rows)}"
     if first is None:
         return Headline(text=text)
-    step, load, metric = subject = _subject(first)
+    step, load, metric = subject = subject_at(first)
     of_step = [cell for cell in cells if (cell.step, load_text(cell.parameters)) == (step, load)]
     figures = {name: figure_of([cell for cell in of_step if cell.volume == name], metric) for name in volumes}
     measured = sorted((value, name) for name, value in figures.items() if value is not None)
@@ -414,38 +390,9 @@ def _all_of(pair: PairSummary) -> Iterator[Comparison]:
     yield from (*pair.better, *pair.worse, *pair.alone, *pair.equivalent, *pair.inconclusive)
 
 
-def _leading(rows: Sequence[ComparisonRow]) -> Iterator[ComparisonRow]:
-    """Yield the rows of each step's leading metric: the one tested first; at a given rate that is the latency."""
-    first: dict[tuple[str, str, str], str] = {}
-    for row in rows:
-        key = (row.step, load_text(row.parameters), row.candidate)
-        is_given = row.metric == "tps" and bool(row.parameters.get("rate"))
-        if key not in first or (first[key] == "tps" and row.parameters.get("rate")):
-            first[key] = row.metric
-        elif is_given:
-            continue
-    yield from (row for row in rows if first[row.step, load_text(row.parameters), row.candidate] == row.metric)
-
-
 def _as_record(subject: Subject) -> HeadlineFigure:
     step, load, metric = subject
     return HeadlineFigure(step=step, load=load, metric=metric)
-
-
-def _subject(row: ComparisonRow) -> Subject:
-    return row.step, load_text(row.parameters), row.metric
-
-
-def _of_subject(rows: Iterable[ComparisonRow], subject: Subject) -> list[ComparisonRow]:
-    return [row for row in rows if row.ratio and _subject(row) == subject]
-
-
-def _largest(rows: Sequence[ComparisonRow]) -> ComparisonRow:
-    return max(rows, key=_size)
-
-
-def _size(row: ComparisonRow | EffectRow) -> float:
-    return abs(math.log(row.ratio)) if row.ratio else 0.0
 
 
 def _goodness(row: ComparisonRow) -> float:

@@ -15,7 +15,6 @@ CAUSE_CONFIDENCE_MIN = 0.7
 """From here on a cause is `likely`: what is less likely is a question, and no reason in a headline."""
 CAUSE_SHARE_MIN = 0.2
 """What explains less than a fifth of a latency does not make one volume several times slower."""
-NO_CAUSE = "; no likely cause was found"
 _OF_VOLUMES = GROUPS[:2]
 """Causes of these kinds come first: the volumes differ, while server and load are the same on all."""
 
@@ -39,7 +38,7 @@ def cause_clause(
     named = [finding for finding in of_step if finding.volume == loser and _is_reason(finding)]
     own = [finding for finding in named if finding.cause not in shared]
     if not named:
-        return NO_CAUSE if findings else ""
+        return _no_cause(step, loser, findings)
     finding = min(own or named, key=lambda finding: (not finding.valid, _group(finding.cause) not in _OF_VOLUMES))
     where = loser if own else f"both {winner} and {loser}"
     larger = larger_cause(finding, named)
@@ -50,6 +49,14 @@ def cause_clause(
         "" if finding.valid else invalid_text(step, loser, cells),
     )
     return "; ".join(filter(None, clauses))
+
+
+def _no_cause(step: str, loser: str, findings: Sequence[FindingRow]) -> str:
+    """Return that none is likely; for which volume and step where one of other volumes or steps is."""
+    if not findings:
+        return ""
+    where = f" on {loser} in {step}" if any(map(_is_reason, findings)) else ""
+    return f"; no likely cause was found{where}"
 
 
 def larger_cause(finding: FindingRow, findings: Sequence[FindingRow]) -> FindingRow | None:
