@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -75,6 +76,7 @@ def report_of(*cells: Iterator[CellRow]) -> Report:
 DD = ("dd/read_cold", "sequential", {"sequential_mib_per_s": {"ebs": 58.0, "efs": 55.0}})
 WARM = ("dd/read_warm", "sequential", {"warm_read_mib_per_s": {"ebs": 8000.0, "efs": 4000.0}})
 FILES = ("clone/create", "small_files", {"files_per_s": {"ebs": 170.0, "efs": 26.0}})
+DROP = ("ddl/drop", "ddl", {"ddl_per_s": {"ebs": 8.0, "efs": 4.0}})
 TABLE = ("ddl/create", "ddl", {"ddl_per_s": {"ebs": 20.0, "efs": 4.0}})
 
 
@@ -101,6 +103,17 @@ def test_what_takes_less_time_is_shorter_and_a_part_of_the_steps_says_which() ->
     assert "tables from 2.18 times shorter to 4.00 times as long (2 of 3 steps: no more can be" in sentence
 
 
+def test_a_figure_without_a_verdict_says_so() -> None:
+    """`1.89 times as long` was of a comparison that is open, and stood as a fact."""
+    rows = contrast_rows(report_of(*(cells_of(*step) for step in (DD, FILES, TABLE, DROP))))
+    (large, small, *tables) = (replace(row, undecided=()) for row in rows)
+    is_open = frozenset(["efs"])
+    (sentence,) = contrast_sentences([replace(large, undecided=is_open), small, *tables])
+    assert "one large file 1.05 times as long (not decided), for small files 6.54 times as long, for" in sentence
+    (sentence,) = contrast_sentences([large, small, tables[0], replace(tables[1], undecided=is_open)])
+    assert "(1 of 2 not decided)" in sentence
+
+
 def test_without_small_files_there_is_nothing_to_put_beside() -> None:
     assert contrast_rows(report_of(cells_of(*DD))) == ()
     assert contrast_rows(report_of(cells_of(*FILES), cells_of(*TABLE))) == ()
@@ -122,7 +135,9 @@ def test_how_fast_a_volume_looks_is_said_as_any_change() -> None:
     """`unfair: a cold against b warm: 0.0732` stood in a list of times as fast."""
     cold = {"cold_read_mib_per_s": {"ebs": 20.0, "efs": 60.0}, "warm_read_mib_per_s": {"ebs": 900.0, "efs": 900.0}}
     text = "\n".join(markdown_lines(report_of(cells_of("large", "cold_read", cold)), str))
+    assert "**Cold and warm reads: large, efs against ebs** (MiB/s)\n" in text
     assert "- cold against cold: ebs looks 3.00 times slower\n" in text
+    assert "\nCold against cold is the change that the comparison states; " in text
     assert "- warm against warm: ebs looks as fast\n" in text
     assert "- unfair: ebs cold against efs warm: ebs looks 45.0 times slower\n" in text
 

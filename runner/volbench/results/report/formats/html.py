@@ -16,7 +16,13 @@ from volbench.results.report.formats.template import template_environment
 from volbench.results.report.page_data import PageData
 from volbench.results.report.views.causes import cause_view, ordered_findings, overlaps
 from volbench.results.report.views.charts import chart_assets, packed_json, panel_json, panels_with_data
-from volbench.results.report.views.contrast import contrast_rows, contrast_sentences, read_pairs, slowdown_text
+from volbench.results.report.views.contrast import (
+    PAIRS_NOTE,
+    contrast_rows,
+    contrast_sentences,
+    read_pairs,
+    slowdown_text,
+)
 from volbench.results.report.views.cost_tables import (
     association_sentences,
     query_tables,
@@ -77,6 +83,7 @@ def html(report: Report, page: PageData) -> str:
         contrast_sentences=contrast_sentences(contrast),
         slowdown_text=slowdown_text,
         read_pairs=read_pairs(report),
+        pairs_note=PAIRS_NOTE,
         response_charts=response_charts(report),
         response_tables=[
             (step, response_rows(report, step)) for step in dict.fromkeys(row.step for row in report.responses)

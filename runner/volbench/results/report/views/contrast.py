@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -15,6 +15,7 @@ from volbench.results.report.wording import label
 
 FILE_GROUPS = get_args(FileGroup)
 LARGE, SMALL, TABLES = FILE_GROUPS
+PAIRS_NOTE = "Cold against cold is the change that the comparison states; the rest are ratios of these medians."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,7 @@ class ContrastRow:
         values: medians of valid cells, by volume.
         slowdown: time on a candidate / time on the baseline, by candidate; below 1 the candidate is faster.
         slowdown_ci: its confidence interval, where the cells bound it.
+        undecided: candidates whose comparison has no verdict.
     """
 
     group: str
@@ -34,6 +36,7 @@ class ContrastRow:
     values: Mapping[str, float]
     slowdown: Mapping[str, float]
     slowdown_ci: Mapping[str, tuple[float, float]]
+    undecided: Collection[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +123,7 @@ def _row(group: str, step: str, comparisons: Iterable[ComparisonRow]) -> Contras
         values={name: value for name, value in values.items() if value is not None},
         slowdown={row.candidate: 1 / row.ratio for row in rows if row.ratio},
         slowdown_ci={row.candidate: (1 / row.ci[1], 1 / row.ci[0]) for row in rows if row.ci and min(row.ci) > 0},
+        undecided=frozenset(row.candidate for row in rows if row.verdict == "inconclusive"),
     )
 
 
@@ -130,7 +134,7 @@ def _sentence(name: str, rows: Sequence[ContrastRow]) -> str:
         compared = [row for row in of_group if name in row.slowdown]
         if compared:
             spread = _spread(sorted(row.slowdown[name] for row in compared))
-            clauses.append(f"for {group} {spread}{_of_steps(compared, of_group)}")
+            clauses.append(f"for {group} {spread}{_of_steps(compared, of_group)}{_undecided(compared, name)}")
     return f"Against the baseline, {name} takes {', '.join(clauses)}. None of these figures predicts another."
 
 
@@ -156,6 +160,14 @@ def _of_steps(compared: Sequence[ContrastRow], of_group: Sequence[ContrastRow]) 
         else f"{len(compared)} of {counted(len(of_group), 'step')}"
     )
     return f" ({of}: no more can be compared)"
+
+
+def _undecided(compared: Sequence[ContrastRow], name: str) -> str:
+    """Return of how many of the figures no verdict says that they are more than chance."""
+    count = sum(name in row.undecided for row in compared)
+    if not count:
+        return ""
+    return " (not decided)" if count == len(compared) else f" ({count} of {len(compared)} not decided)"
 
 
 def _pairs(report: Report, step: str, reads: WarmReads, volumes: tuple[str, str]) -> ReadPairs | None:
@@ -211,9 +223,11 @@ def markdown_lines(report: Report, escaped: Callable[[str], str]) -> Iterator[st
             values = " | ".join(quantity(row.values.get(name), row.unit) for name in names)
             slowdowns = " | ".join(slowdown_text(row, name) for name in names[1:])
             yield f"| {row.group} | {escaped(row.step)} | {label(row.metric)} | {values} | {slowdowns} |"
-    for pairs in read_pairs(report):
+    all_pairs = read_pairs(report)
+    for pairs in all_pairs:
         yield ""
-        yield f"**Cold and warm reads: {escaped(pairs.step)}** ({pairs.unit})"
+        about = f"{escaped(pairs.step)}, {escaped(pairs.candidate)} against {escaped(pairs.baseline)}"
+        yield f"**Cold and warm reads: {about}** ({pairs.unit})"
         yield ""
         yield f"| | {escaped(pairs.baseline)} | {escaped(pairs.candidate)} |"
         yield "|---|--:|--:|"
@@ -222,6 +236,9 @@ def markdown_lines(report: Report, escaped: Callable[[str], str]) -> Iterator[st
         yield ""
         looks = f"{escaped(pairs.baseline)} looks"
         yield from (f"- {escaped(text)}: {looks} {_pace(ratio)}" for text, ratio in pairs.pairs)
+        yield ""
+    if any(pairs.cold_ratio for pairs in all_pairs):
+        yield PAIRS_NOTE
         yield ""
 
 
