@@ -304,6 +304,19 @@ def test_every_change_of_a_table_is_that_of_the_cells(report: Report, steps: lis
             assert any(row.ratio == pytest.approx(ratio, rel=1e-6) for ratio in known_names), (row.step, row.metric)
 
 
+def test_cells_of_a_change_are_valid_or_said_to_be_disturbed(
+    report: Report, directory: RunDirectory, steps: list[RawStep]
+) -> None:
+    rows = [line.split("|")[1:-1] for line in plain(render(report, directory, "md")).splitlines()]
+    for step, metric, before, now, *_, counts in (row for row in rows if len(row) == 8 and ": " in row[3]):
+        match = re.fullmatch(r" (\d+) / (\d+)(?:, (\d+) of them disturbed)? ", counts)
+        assert match is not None, counts
+        volumes, name = {side.split(":")[0].strip() for side in (before, now)}, LABELS[metric.strip(" ↑↓")]
+        valid = [each for each in steps if each.volume in volumes and each.step == step.split()[0] and each.valid]
+        measured = sum(name in each.metrics for each in valid)
+        assert int(match[1]) + int(match[2]) - int(match[3] or 0) == measured, (step, metric, counts)
+
+
 LOAD_LIMIT = re.compile(
     r"The load, not volume (?P<volume>[\w.-]+), limited step (?P<step>[\w-]+) \((?P<threads>\d+) threads\):"
     r" (?P<readers>[\d,.]+) reads were in flight on average"

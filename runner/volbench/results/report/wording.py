@@ -100,9 +100,9 @@ def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
     notes = []
     if any(_differs_from_medians(row) for row in rows):
         notes.append(
-            "Figures of volumes are medians of cells, and a change is not their ratio: it is that of the geometric"
-            " means. Where cells ran on several nodes, or disturbed ones count within bounds, it is the median of"
-            " the ratios of all pairs of cells."
+            "Figures of volumes are medians of valid cells, or of others where none is valid, and a change is not"
+            " their ratio: it is that of the geometric means. Where cells ran on several nodes, or disturbed ones"
+            " count within bounds, it is the median of the ratios of all pairs of cells."
         )
     if any(map(is_adjusted, rows)):
         notes.append("A change that is adjusted for other work is that of cells with equal shares of such work.")
@@ -124,6 +124,12 @@ def decides_text(row: ComparisonRow | EffectRow) -> str:
     if min(row.runs) < 2:
         return f"at least {row.runs_needed} cells a side are needed"
     return f"about {row.runs_needed} cells a side would decide"
+
+
+def cells_text(row: ComparisonRow) -> str:
+    """Return how many cells a change is of: `5 / 5, 3 of them disturbed`; the medians beside are of valid ones."""
+    disturbed = sum(row.within_bounds)
+    return f"{row.runs[0]} / {row.runs[1]}{f', {disturbed} of them disturbed' if disturbed else ''}"
 
 
 def open_reason(row: ComparisonRow | EffectRow) -> str:

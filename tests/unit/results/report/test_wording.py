@@ -7,7 +7,15 @@ import pytest
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import CATALOGUE
 from volbench.core.records.report import ComparisonRow
-from volbench.results.report.wording import change_text, decides_text, interval_text, label, load_text, table_notes
+from volbench.results.report.wording import (
+    cells_text,
+    change_text,
+    decides_text,
+    interval_text,
+    label,
+    load_text,
+    table_notes,
+)
 
 
 def test_labels_are_those_of_the_catalogue() -> None:
@@ -56,8 +64,15 @@ def test_a_change_unlike_that_of_the_medians_has_a_note() -> None:
     assert table_notes([row(0.8, (0.7, 0.9)), row(0.8001, (0.7, 0.9))]) == []
     (note,) = table_notes([row(0.78, (0.7, 0.9))])
     assert note.startswith(
-        "Figures of volumes are medians of cells, and a change is not their ratio: it is that of the geometric "
+        "Figures of volumes are medians of valid cells, or of others where none is valid, and a change is not"
     )
+
+
+def test_cells_that_a_median_is_not_of_are_counted() -> None:
+    """`5 / 5` stood beside medians of 3 and 4 cells: the disturbed ones are in the change alone."""
+    compared = row(0.8, (0.7, 0.9))
+    assert cells_text(compared) == "5 / 5"
+    assert cells_text(compared.model_copy(update={"within_bounds": (2, 1)})) == "5 / 5, 3 of them disturbed"
 
 
 def test_cells_too_few_to_show_their_spread_do_not_say_how_many_would_decide() -> None:

@@ -42,6 +42,7 @@ from volbench.results.report.views.response import response_lines
 from volbench.results.report.views.sharing import HEADS, sharing_lines
 from volbench.results.report.views.time_budget import budget_charts
 from volbench.results.report.wording import (
+    cells_text,
     confidence_text,
     damage_text,
     data_text,
@@ -368,7 +369,7 @@ def _row(row: ComparisonRow) -> str:
         change(row.ratio),
         interval_text(row),
         _verdict(row),
-        f"{row.runs[0]} / {row.runs[1]}",
+        cells_text(row),
     )
     return f"| {' | '.join(cells)} |"
 

@@ -79,7 +79,8 @@ def fact(value: Any, name: str) -> str:
 
 _FILTERS = (
     *(text.change, text.duration, text.interval, text.number, text.percent, text.quantity),
-    *(wording.confidence_text, wording.table_notes, wording.data_text, wording.fault_text, wording.label),
+    *(wording.cells_text, wording.confidence_text, wording.table_notes, wording.data_text),
+    *(wording.fault_text, wording.label),
     *(
         wording.damage_text,
         wording.decides_text,
