@@ -24,6 +24,7 @@ NAMED_MIN, NAMED_MAX = 0.1, 3
 """Share of a difference from which a piece is named in the sentence, and how many at most."""
 OVER_WHOLE = 1.005
 """Above this share of the difference in its named pieces, the sentence names what shrank, too."""
+UNACCOUNTED = "unaccounted"
 OVERLAP_MAX = 1.15
 """Statement time over the client's latency from which other clients' statements must be in it."""
 
@@ -264,12 +265,17 @@ def _pieces(rows: Sequence[TimeDifferenceRow], sign: int, extra: float) -> str:
     """The milliseconds that are extra on the slower side, and the pieces that they are."""
     named = [row for row in rows if sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
     shrunk = [row for row in rows if -sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
-    pieces = ", ".join(_piece_text(sign * row.difference_ms, extra, row.title) for row in named)
+    separator = "; " if any("," in row.title for row in named) else ", "
+    pieces = separator.join(_piece_text(sign * row.difference_ms, extra, row.title) for row in named)
     over = sum(sign * row.difference_ms for row in named) - extra
     if over > (OVER_WHOLE - 1) * extra:  # other pieces shrank
-        less = [f"{number(-sign * row.difference_ms)} ms less {row.title}" for row in shrunk]
+        less = [f"{number(-sign * row.difference_ms)} ms less in {_as_noun(row)}" for row in shrunk]
         pieces += "".join(f"; {text}" for text in less or [f"{number(over)} ms less in other pieces"])
     return f"{quantity(extra, 'ms')}: {pieces or 'no piece explains a tenth'}."
+
+
+def _as_noun(row: TimeDifferenceRow) -> str:
+    return f"what is {row.title}" if row.piece == UNACCOUNTED else row.title
 
 
 def _piece_text(ms: float, extra: float, title: str) -> str:
