@@ -6,7 +6,8 @@ import pytest
 
 from volbench.core.records.report import FindingRow, Report
 from volbench.results.explain.causes import CAUSES
-from volbench.results.report.formats.markdown import CAVEATS_MAX, LISTED_MAX, markdown
+from volbench.results.report.formats.markdown import CAVEATS_MAX, markdown
+from volbench.results.report.formats.markdown_text import LISTED_MAX, escaped
 from volbench.results.report.formats.terminal import summary_lines
 
 
@@ -25,6 +26,14 @@ def test_caveats_and_causes_that_are_left_out_are_counted(pair_report: Report, f
     for noun in ("caveat", "cause"):
         plural = "" if further == 1 else "s"
         assert (f"{further} further {noun}{plural}: see report.json" in text) == bool(further)
+
+
+def test_code_of_a_sentence_stays_code_and_nothing_else_is_markup() -> None:
+    """Pages on GitHub showed the backticks of `SET GLOBAL ...` in a sentence."""
+    assert escaped("Set `innodb_io_capacity` to 2,000 on gp*3") == "Set `innodb_io_capacity` to 2,000 on gp\\*3"
+    assert escaped("one ` alone and <b>") == "one \\` alone and \\<b\\>"
+    assert escaped("a `x|y` of a table") == "a \\`x\\|y\\` of a table"
+    assert escaped("`[a](b)` [a](b)") == "`[a](b)` \\[a\\](b)"
 
 
 def test_a_disturbed_cell_is_called_so_in_each_format(pair_report: Report) -> None:

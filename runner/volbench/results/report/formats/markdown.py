@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from volbench.core.base.text import (
     change,
     counted,
     duration,
-    escape_bars,
     escape_controls,
     interval,
     number,
     percent,
     quantity,
 )
-from volbench.core.records.report import (
-    ComparisonRow,
-    EffectRow,
-    PredictionRow,
-    QueryRow,
-    Report,
-    TimeBudgetRow,
-    TimeDifferenceRow,
-    TransactionRow,
+from volbench.core.records.report import ComparisonRow, EffectRow, PredictionRow, Report
+from volbench.results.report.formats.markdown_text import (
+    LISTED_MAX,
+    ROWS_MAX,
+    SENTENCES_MAX,
+    code,
+    escaped,
+    fenced,
+    first_texts,
 )
+from volbench.results.report.formats.markdown_time import cost_lines, time_lines
 from volbench.results.report.rows.cells import failure_text
 from volbench.results.report.rows.forecast import forecast_text
 from volbench.results.report.rows.prediction import mark_text, subject, value_text
@@ -34,13 +34,11 @@ from volbench.results.report.rows.storage_classes import loss_text, notes, price
 from volbench.results.report.rows.verdict.lead import cause_title
 from volbench.results.report.views.causes import CauseGroup, groups_of, overlaps
 from volbench.results.report.views.contrast import markdown_lines
-from volbench.results.report.views.cost_tables import correlation_sentences, query_tables, transaction_tables
+from volbench.results.report.views.cost_tables import correlation_sentences
 from volbench.results.report.views.effects_tables import effect_tables, effects_note
 from volbench.results.report.views.frontier import frontiers
 from volbench.results.report.views.ranking import RANKING_NOTE, RankedValue, ranking
-from volbench.results.report.views.response import response_lines
 from volbench.results.report.views.sharing import HEADS, sharing_lines
-from volbench.results.report.views.time_budget import budget_charts
 from volbench.results.report.wording import (
     cells_text,
     confidence_text,
@@ -60,12 +58,7 @@ from volbench.results.report.wording import (
     window_text,
 )
 
-ROWS_MAX = 24
 CAVEATS_MAX = 12
-LISTED_MAX = 5
-SENTENCES_MAX = 12
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|#~!])")
-_QUOTE = "'"
 _VERDICT_MARKS = {
     "better": "✅ better",
     "worse": "❌ worse",
@@ -78,57 +71,50 @@ def markdown(report: Report) -> str:
     """Return the whole text. Names from outside are escaped, so that nothing in them becomes markup."""
     lines = [*_head(report), *_ranking(report), *_effects(report), *_table(report)]
     lines += [
-        *markdown_lines(report, _escaped),
-        *_time(report),
+        *markdown_lines(report, escaped),
+        *time_lines(report),
         *_backups(report),
         *_durability(report),
         *_sharing(report),
         *_classes(report),
     ]
-    lines += [*_costs(report), *_validity(report), *_reproduce(report)]
+    lines += [*cost_lines(report), *_validity(report), *_reproduce(report)]
     return escape_controls(re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n")
 
 
 def _head(report: Report) -> Iterator[str]:
-    yield f"### volbench: {_escaped(report.suite)}"
+    yield f"### volbench: {escaped(report.suite)}"
     yield ""
     if report.summary.headline:
-        yield f"**{_escaped(report.summary.headline)}.**"
+        yield f"**{escaped(report.summary.headline)}.**"
         yield ""
-        yield _escaped(report.summary.sentence)
+        yield escaped(report.summary.sentence)
     else:
-        yield f"**{_escaped(report.summary.sentence)}**"
+        yield f"**{escaped(report.summary.sentence)}**"
     yield ""
-    for text in _first((*report.summary.sharing, *report.summary.box), 2 * LISTED_MAX, "sentence"):
-        yield _escaped(text)
+    for text in first_texts((*report.summary.sharing, *report.summary.box), 2 * LISTED_MAX, "sentence"):
+        yield escaped(text)
         yield ""
-    yield from (f"> ⚠️ {_escaped(text)}  " for text in _first(report.summary.caveats, CAVEATS_MAX, "caveat"))
+    yield from (f"> ⚠️ {escaped(text)}  " for text in first_texts(report.summary.caveats, CAVEATS_MAX, "caveat"))
     yield ""
     refuted = [
-        f"{_code(row.cause)} on {_escaped(row.volume)} {_escaped(row.step)} would have been named, but"
-        f" {_escaped(row.text)}"
+        f"{code(row.cause)} on {escaped(row.volume)} {escaped(row.step)} would have been named, but"
+        f" {escaped(row.text)}"
         for row in report.refuted
     ]
     for texts, noun in (
         (list(map(_cause, groups_of(report))), "cause"),
-        (list(map(_escaped, overlaps(report.findings))), "overlap"),
+        (list(map(escaped, overlaps(report.findings))), "overlap"),
         (refuted, "refuted cause"),
-        (list(map(_escaped, correlation_sentences(report))), "correlation"),
+        (list(map(escaped, correlation_sentences(report))), "correlation"),
     ):
-        yield from (f"- {text}" for text in _first(texts, LISTED_MAX, noun))
+        yield from (f"- {text}" for text in first_texts(texts, LISTED_MAX, noun))
     yield from _forecasts(report)
 
 
 def _cause(group: CauseGroup) -> str:
-    title = f"**{_escaped(cause_title(group.strongest.cause))}** on {_escaped(group.location)}"
-    return f"{title} ({_code(group.strongest.cause)}). {_escaped(' '.join(group.sentences))}"
-
-
-def _first(texts: Sequence[str], count: int, noun: str) -> Iterator[str]:
-    """Yield the first texts, and how many further ones there are: what is left out is not hidden."""
-    yield from texts[:count]
-    if len(texts) > count:
-        yield f"{counted(len(texts) - count, f'further {noun}')}: see report.json."
+    title = f"**{escaped(cause_title(group.strongest.cause))}** on {escaped(group.location)}"
+    return f"{title} ({code(group.strongest.cause)}). {escaped(' '.join(group.sentences))}"
 
 
 def _ranking(report: Report) -> Iterator[str]:
@@ -138,13 +124,13 @@ def _ranking(report: Report) -> Iterator[str]:
         return
     baseline = report.volumes[0].name
     yield ""
-    yield RANKING_NOTE.format(baseline=_escaped(baseline))
+    yield RANKING_NOTE.format(baseline=escaped(baseline))
     yield ""
-    yield f"| median | {' | '.join(_escaped(volume.name) for volume in report.volumes)} |"
+    yield f"| median | {' | '.join(escaped(volume.name) for volume in report.volumes)} |"
     yield f"|---|{'--:|' * len(report.volumes)}"
     for row in rows[:ROWS_MAX]:
         values = " | ".join(_ranked(value, row.unit) for value in row.values)
-        yield f"| {_escaped(f'{row.step} {row.parameters}'.strip())}: {_escaped(row.title)} | {values} |"
+        yield f"| {escaped(f'{row.step} {row.parameters}'.strip())}: {escaped(row.title)} | {values} |"
     if len(rows) > ROWS_MAX:
         yield f"\n{counted(len(rows) - ROWS_MAX, 'further row')}: see report.json."
     yield ""
@@ -159,8 +145,8 @@ def _ranked(value: RankedValue | None, unit: str) -> str:
 
 def _forecasts(report: Report) -> Iterator[str]:
     yield ""
-    yield from (f"- {_escaped(forecast_text(row))}" for row in report.forecasts)
-    yield from (f"- {_escaped(text)}" for text in curve_lines(report.curves))
+    yield from (f"- {escaped(forecast_text(row))}" for row in report.forecasts)
+    yield from (f"- {escaped(text)}" for text in curve_lines(report.curves))
     yield from _predictions(report.predictions)
 
 
@@ -177,13 +163,13 @@ def _predictions(rows: Sequence[PredictionRow]) -> Iterator[str]:
         bounds = "" if row.interval is None else f" [{number(row.interval[0])}, {number(row.interval[1])}]"
         error = "–" if row.difference is None else change(1 + row.difference)
         cells = [
-            _escaped(subject(row)),
-            f"{value_text(row, row.predicted)} {_escaped(bounds)}".strip(),
+            escaped(subject(row)),
+            f"{value_text(row, row.predicted)} {escaped(bounds)}".strip(),
             value_text(row, row.measured),
             error,
             mark_text(row),
             *([value_text(row, row.reported)] if reported else []),
-            _escaped(row.derivation),
+            escaped(row.derivation),
         ]
         yield f"| {' | '.join(cells)} |"
     yield ""
@@ -194,11 +180,11 @@ def _effects(report: Report) -> Iterator[str]:
     if report.sweep is None:
         return
     yield ""
-    yield from (f"- {_escaped(text)}" for text in _first(report.sweep.conclusions, SENTENCES_MAX, "sentence"))
+    yield from (f"- {escaped(text)}" for text in first_texts(report.sweep.conclusions, SENTENCES_MAX, "sentence"))
     for table in [table for table in effect_tables(report.effects) if table.primary][:LISTED_MAX]:
         first = table.rows[0]
         yield ""
-        yield f"**{_escaped(label(first.metric))}** of {_escaped(first.step)} on {_escaped(first.volume)}"
+        yield f"**{escaped(label(first.metric))}** of {escaped(first.step)} on {escaped(first.volume)}"
         yield ""
         yield "| factor | value | result | change | interval | verdict | cells |"
         yield "|---|---|--:|--:|---|---|---|"
@@ -213,8 +199,8 @@ def _effects(report: Report) -> Iterator[str]:
 def _effect(row: EffectRow) -> str:
     steps = ", ".join(f"{base} → {level}" for base, level in zip(row.bases, row.levels, strict=True))
     cells = (
-        _code(" × ".join(row.factors)),
-        _escaped(steps),
+        code(" × ".join(row.factors)),
+        escaped(steps),
         quantity(row.value, row.unit),
         change(row.ratio),
         interval(row.ci, row.ratio),
@@ -228,7 +214,7 @@ def _verdict(row: ComparisonRow | EffectRow) -> str:
     """Return the mark of a verdict; of an open one also what would decide, and why an interval does not."""
     if row.verdict != "inconclusive":
         return _VERDICT_MARKS[row.verdict]
-    return ", ".join(filter(None, (_VERDICT_MARKS[row.verdict], _escaped(open_reason(row)), decides_text(row))))
+    return ", ".join(filter(None, (_VERDICT_MARKS[row.verdict], escaped(open_reason(row)), decides_text(row))))
 
 
 def _table(report: Report) -> Iterator[str]:
@@ -244,40 +230,6 @@ def _table(report: Report) -> Iterator[str]:
         yield f"\n{counted(len(rows) - ROWS_MAX, 'further row')}: see report.json."
     yield from (f"\n{note}" for note in table_notes(rows))
     yield ""
-
-
-def _time(report: Report) -> Iterator[str]:
-    """Where a transaction's time goes, a table for each step; the last column of a volume is the difference."""
-    summary = report.summary
-    sentences = [text for text in (*summary.response, *summary.time_difference) if text not in summary.box]
-    yield from (f"\n{_escaped(text)}" for text in _first(sentences, SENTENCES_MAX, "sentence"))
-    charts = budget_charts(report.time_budgets, report.time_differences)
-    for chart in charts[:LISTED_MAX]:
-        threads = f", {counted(chart.threads, 'thread')}" if chart.threads else ""
-        heads = [_escaped(bar.volume) for bar in chart.bars]
-        columns = [heads[0], *(text for head in heads[1:] for text in (head, "difference"))]
-        yield ""
-        yield f"| time of a transaction: {_escaped(chart.step)}{threads} | {' | '.join(columns)} |"
-        yield f"|---|{'--:|' * len(columns)}"
-        for piece, title, cells in chart.rows:
-            texts = [_piece(cells[0])]
-            for cell, shift in zip(cells[1:], chart.differences[piece], strict=True):
-                texts += [_piece(cell), _shift(shift)]
-            yield f"| {title} | {' | '.join(texts)} |"
-        yield ""
-    if len(charts) > LISTED_MAX:
-        yield f"{counted(len(charts) - LISTED_MAX, 'further step')} with times of a transaction: see report.json."
-        yield ""
-
-
-def _piece(row: TimeBudgetRow | None) -> str:
-    return "–" if row is None else f"{quantity(row.ms, 'ms')} ({percent(row.share)})"
-
-
-def _shift(row: TimeDifferenceRow | None) -> str:
-    if row is None:
-        return "–"
-    return f"{'+' if row.difference_ms > 0 else ''}{quantity(row.difference_ms, 'ms')}"
 
 
 def _backups(report: Report) -> Iterator[str]:
@@ -299,7 +251,7 @@ def _backups(report: Report) -> Iterator[str]:
             number(row.tps_during),
             window_text(row),
         )
-        yield f"| {' | '.join(map(_escaped, values))} |"
+        yield f"| {' | '.join(map(escaped, values))} |"
     yield ""
 
 
@@ -311,7 +263,7 @@ def _durability(report: Report) -> Iterator[str]:
     heads = ["volume", "how", "durability settings", "lost of acknowledged", "lost work", "torn or damaged"]
     heads += ["recovery", "first query", "commits/s", *(f"{label(metric)} ({step})" for step, metric in speeds)]
     yield ""
-    yield f"| {' | '.join(map(_escaped, heads))} |"
+    yield f"| {' | '.join(map(escaped, heads))} |"
     yield f"|---|---|---|{'--:|' * (len(heads) - 3)}"
     for row in report.durability:
         speed_texts = {(speed.step, speed.metric): speed_text(speed) for speed in row.speeds}
@@ -327,7 +279,7 @@ def _durability(report: Report) -> Iterator[str]:
             number(row.commits_per_s),
             *(speed_texts.get(key, "\N{EN DASH}") for key in speeds),
         ]
-        yield f"| {' | '.join(map(_escaped, values))} |"
+        yield f"| {' | '.join(map(escaped, values))} |"
     yield ""
 
 
@@ -336,10 +288,10 @@ def _sharing(report: Report) -> Iterator[str]:
     if not report.sharing:
         return
     yield ""
-    yield f"| {' | '.join(map(_escaped, HEADS))} |"
+    yield f"| {' | '.join(map(escaped, HEADS))} |"
     yield f"|---|---|{'--:|' * (len(HEADS) - 3)}---|"
     for row in report.sharing:
-        yield from (f"| {' | '.join(map(_escaped, line))} |" for line in sharing_lines(row))
+        yield from (f"| {' | '.join(map(escaped, line))} |" for line in sharing_lines(row))
     yield ""
 
 
@@ -348,71 +300,30 @@ def _classes(report: Report) -> Iterator[str]:
     heads = ("p95", "recovery", "lost of acknowledged", "price", "standing")
     for frontier in frontiers(report.storage_classes):
         yield ""
-        yield f"| {_escaped(frontier.load)} | transactions/s | {' | '.join(heads)} |"
+        yield f"| {escaped(frontier.load)} | transactions/s | {' | '.join(heads)} |"
         yield "|---|--:|--:|--:|--:|---|---|"
         for row in frontier.rows:
             speeds = (number(row.tps), quantity(row.latency_ms_p95, "ms"), recovery(row), loss_text(row))
             values = (row.volume, *speeds, price_text(row), standing_text(row))
-            yield f"| {' | '.join(map(_escaped, values))} |"
+            yield f"| {' | '.join(map(escaped, values))} |"
         yield ""
-        yield from (f"- {_escaped(text)}" for text in notes(frontier.rows))
+        yield from (f"- {escaped(text)}" for text in notes(frontier.rows))
         yield ""
 
 
 def _row(row: ComparisonRow) -> str:
     arrow = {"higher": " ↑", "lower": " ↓"}.get(row.better, "")
     cells = (
-        _escaped(f"{row.step} {load_text(row.parameters)}".strip()),
-        _escaped(label(row.metric)) + arrow,
-        f"{_escaped(row.baseline)}: {quantity(row.baseline_value, row.unit)}",
-        f"{_escaped(row.candidate)}: {quantity(row.candidate_value, row.unit)}",
+        escaped(f"{row.step} {load_text(row.parameters)}".strip()),
+        escaped(label(row.metric)) + arrow,
+        f"{escaped(row.baseline)}: {quantity(row.baseline_value, row.unit)}",
+        f"{escaped(row.candidate)}: {quantity(row.candidate_value, row.unit)}",
         change(row.ratio),
         interval_text(row),
         _verdict(row),
         cells_text(row),
     )
     return f"| {' | '.join(cells)} |"
-
-
-def _costs(report: Report) -> Iterator[str]:
-    """Yield predictions, then in a fold the costs of a transaction and the queries with most time."""
-    for row in report.what_if[:ROWS_MAX]:
-        yield f"- {_escaped(row.volume)} ({_escaped(row.step)}) on {_code(row.spec)}: {_escaped(row.text)}"
-    if not report.transactions:
-        return
-    yield ""
-    yield "<details><summary>What a transaction costs, and which query pays</summary>"
-    yield ""
-    volumes = [_escaped(volume.name) for volume in report.volumes]
-    yield from response_lines(report, _escaped)
-    tables = transaction_tables(report), query_tables(report)
-    for table in tables[0][:LISTED_MAX]:
-        yield f"| {_escaped(table.step)}, per transaction | {' | '.join(volumes)} |"
-        yield f"|---|{'--:|' * len(volumes)}"
-        for title, cells in table.rows:
-            yield f"| {title} | {' | '.join(map(_cost_text, cells))} |"
-        yield ""
-    for queries in tables[1][:LISTED_MAX]:
-        yield f"| {_escaped(queries.step)}, share of time and mean | {' | '.join(volumes)} |"
-        yield f"|---|{'--:|' * len(volumes)}"
-        for query, query_rows in queries.rows[:LISTED_MAX]:
-            yield f"| {escape_bars(_code(query))} | {' | '.join(map(_query_text, query_rows))} |"
-        yield ""
-    if hidden := sum(max(0, len(of_kind) - LISTED_MAX) for of_kind in tables):
-        yield f"{counted(hidden, 'further table')}: see report.json."
-        yield ""
-    yield "</details>"
-    yield ""
-
-
-def _cost_text(row: TransactionRow | None) -> str:
-    if row is None:
-        return "–"
-    return number(row.value) + (f" (×{row.ratio:.2f})" if row.ratio is not None and row.ratio != 1 else "")
-
-
-def _query_text(row: QueryRow | None) -> str:
-    return "–" if row is None else f"{percent(row.share)}, {quantity(row.mean_ms, 'ms')}"
 
 
 def _validity(report: Report) -> Iterator[str]:
@@ -425,9 +336,9 @@ def _validity(report: Report) -> Iterator[str]:
     )
     for cell in invalid[:LISTED_MAX]:
         kind = "disturbed" if cell.used_within_bounds else "invalid"
-        yield f"- {kind}: {_code(cell.cell_id)} {_escaped(cell.step)}: {_escaped(why_invalid(cell))}"
+        yield f"- {kind}: {code(cell.cell_id)} {escaped(cell.step)}: {escaped(why_invalid(cell))}"
     for failure in report.failures[:LISTED_MAX]:
-        yield f"- {failure_text(failure, _code(str(failure['cell_id'])))}: {_escaped(str(failure['message']))}"
+        yield f"- {failure_text(failure, code(str(failure['cell_id'])))}: {escaped(str(failure['message']))}"
     hidden = max(0, len(invalid) - LISTED_MAX) + max(0, len(report.failures) - LISTED_MAX)
     if hidden:
         yield f"- {hidden} more are in report.json"
@@ -437,28 +348,13 @@ def _validity(report: Report) -> Iterator[str]:
 def _reproduce(report: Report) -> Iterator[str]:
     server = f"{report.server.flavor} {report.server.version}" if report.server else "no server"
     data = f"; {data_text(report.data)}" if report.data else ""
-    yield f"{_escaped(server)}{data}; {'; '.join(_volumes(report))}. Run {_code(report.run_id)}."
+    yield f"{escaped(server)}{data}; {'; '.join(_volumes(report))}. Run {code(report.run_id)}."
     yield ""
-    yield from _fenced(report.reproduce)
+    yield from fenced(report.reproduce)
 
 
 def _volumes(report: Report) -> Iterator[str]:
     for volume in report.volumes:
         description = ", ".join(field for field in (volume.filesystem, volume.device, volume.profile) if field)
         text = f"{volume.name}: {description or volume.kind}{' (emulated)' if volume.emulated else ''}"
-        yield _escaped(text)
-
-
-def _fenced(lines: Sequence[str]) -> Iterable[str]:
-    """Return a code block whose fence is longer than any run of backticks within."""
-    ticks = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
-    fence = "`" * max(3, ticks + 1)
-    return (f"{fence}sh", *(" ".join(line.split()) for line in lines), fence)
-
-
-def _escaped(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("&", "&amp;").replace("@", "&#64;")
-
-
-def _code(text: str) -> str:
-    return f"`{' '.join(text.replace('`', _QUOTE).split())}`"
+        yield escaped(text)
