@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from volbench.core.records.cell import CellResult, StepResult
 from volbench.core.records.metrics import metric
-from volbench.core.records.report import BackupRow
+from volbench.core.records.report import BackupRow, Report
 from volbench.core.records.steps.dump import DumpStep
 from volbench.core.records.steps.oltp import OltpStep
+from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.rows.backup import backup_rows
 from volbench.results.report.wording import window_text
 from volbench.results.store.run_directory import RunDirectory
@@ -64,6 +65,14 @@ def test_a_step_with_the_same_load_and_nothing_beside_it_stands_for_alone(
     cell = (*night(50.0), step("quiet", latency_ms_p95=8.0, tps=21.0))
     (row,) = rows_of(pair, cell, extra=(OltpStep(name="other", rate=99.0), same))
     assert (row.latency_ms_p95_alone, row.tps_alone) == (8.0, 21.0)
+
+
+def test_a_row_of_a_backup_names_its_step(pair: RunDirectory, pair_report: Report) -> None:
+    """Two rows of one volume and tool had other times, and nothing said that one was of the night."""
+    (row,) = rows_of(pair, night(50.0))
+    rows = (row, row.model_copy(update={"step": "morning", "dump_s": 40.0}))
+    text = markdown(pair_report.model_copy(update={"backups": rows}))
+    assert [line.split(" | ")[1] for line in text.splitlines() if "| mydumper |" in line] == ["night", "morning"]
 
 
 def test_without_a_backup_there_is_no_row(pair: RunDirectory) -> None:

@@ -15,6 +15,7 @@ from synthetic_run import build_run, two_volumes
 from volbench.core.base.text import MINUS
 from volbench.core.records.report import AssociationRow, QueryRow, Report, TimeBudgetRow
 from volbench.core.records.steps.oltp import OltpStep
+from volbench.results.explain.accounts.per_transaction import TITLES
 from volbench.results.explain.accounts.what_if import other_volume
 from volbench.results.explain.run import explain_run
 from volbench.results.explain.tables import transaction_rows
@@ -70,6 +71,27 @@ def test_loads_of_different_threads_are_kept_apart(report: Report) -> None:
     ladder = [row.model_copy(update={"threads": threads, "value": float(threads)}) for threads in (1, 8, 32)]
     tables = transaction_tables(report.model_copy(update={"transactions": tuple(ladder)}))
     assert [table.step for table in tables] == ["load, 1 thread", "load, 8 threads", "load, 32 threads"]
+
+
+def test_costs_that_are_0_everywhere_have_no_row_and_are_named(report: Report) -> None:
+    """Nine rows of zeros hid that a load never reached the volume."""
+    first = report.transactions[0]
+    rows = [
+        first.model_copy(update={"metric": metric, "volume": volume, "value": value})
+        for metric, values in (("fsyncs", (0.0, 0.0)), ("reads", (0.0, 1.0)))
+        for volume, value in zip("ab", values, strict=True)
+    ]
+    changed = report.model_copy(update={"transactions": tuple(rows)})
+    (table,) = transaction_tables(changed)
+    assert ([title for title, _ in table.rows], table.nothing) == ([TITLES["reads"]], (TITLES["fsyncs"],))
+    assert "\n0 on every volume: fsyncs.\n" in markdown(changed)
+
+
+def test_a_query_without_a_share_that_can_be_printed_has_no_row(report: Report) -> None:
+    """`0 %, 0.0887 ms` of a PREPARE stood in a table of what takes time."""
+    rare = QUERY.model_copy(update={"query": "PREPARE SELECT 1", "share": 0.00001})
+    (table,) = query_tables(report.model_copy(update={"queries": (*report.queries, rare)}))
+    assert [query for query, _ in table.rows] == [QUERY.query]
 
 
 def test_queries_stand_side_by_side(report: Report) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from volbench.core.records.report import Report
+from volbench.core.records.report import FindingRow, Report
 from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.formats.terminal import summary_lines
 from volbench.results.report.render import render
@@ -19,7 +19,7 @@ from volbench.results.report.rows.time_budget import (
     time_budget_rows,
     time_difference_rows,
 )
-from volbench.results.report.views.time_budget import budget_charts
+from volbench.results.report.views.time_budget import budget_charts, shares_note
 from volbench.results.store.run_directory import RunDirectory
 
 
@@ -104,6 +104,18 @@ def test_a_piece_that_shrank_is_named_where_the_others_exceed_the_whole() -> Non
     after = volume("gp3", *[{"data_reads": 11.0, "commit_log": 3.0}] * 4)
     (text,) = difference_sentences(time_difference_rows([before, after], "disk"))
     assert "Of the extra 8.00 ms: 10.0 ms reads of data files; 2.00 ms less in COMMIT waiting" in text
+
+
+def test_a_page_says_why_shares_of_causes_are_not_those_of_pieces(pair_report: Report) -> None:
+    """89 % of the latency, 76 % of the extra time and 73 % of a transaction were all of reads, without a word."""
+    finding = FindingRow(cause="storage.iops_limit", volume="gp3", step="load", cell_ids=("1",), share=0.89)
+    rows = time_budget_rows([DISK, GP3])
+    report = pair_report.model_copy(update={"time_budgets": rows, "findings": (finding,)})
+    assert "So these shares differ." in shares_note(report)
+    assert shares_note(report) in markdown(report)
+    for changes in ({"share": None}, {"step": "dump"}):
+        spared = (finding.model_copy(update=changes),)
+        assert shares_note(report.model_copy(update={"findings": spared})) == ""
 
 
 def test_pieces_whose_names_have_commas_are_told_apart() -> None:

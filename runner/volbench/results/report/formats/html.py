@@ -37,7 +37,7 @@ from volbench.results.report.views.picture import picture
 from volbench.results.report.views.ranking import RANKING_NOTE, ranking
 from volbench.results.report.views.response import response_charts, response_rows
 from volbench.results.report.views.sharing import HEADS
-from volbench.results.report.views.time_budget import budget_charts
+from volbench.results.report.views.time_budget import budget_charts, shares_note
 from volbench.results.report.views.timeline import CELLS_MAX, CellTimeline, as_json
 
 VOLUME_COLOURS = 6
@@ -94,6 +94,7 @@ def html(report: Report, page: PageData) -> str:
         frontiers=frontiers(report.storage_classes),
         sharing_heads=HEADS,
         budget_charts=budget_charts(report.time_budgets, report.time_differences),
+        shares_note=shares_note(report),
         transaction_tables=transaction_tables(report),
         query_tables=query_tables(report),
         small_multiples=page.small_multiples,

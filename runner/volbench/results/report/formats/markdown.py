@@ -237,11 +237,12 @@ def _backups(report: Report) -> Iterator[str]:
     if not report.backups:
         return
     yield ""
-    yield "| volume | backup | takes | slowest | p95 alone | p95 during | tps alone | tps during | window |"
-    yield "|---|---|--:|--:|--:|--:|--:|--:|---|"
+    yield "| volume | step | backup | takes | slowest | p95 alone | p95 during | tps alone | tps during | window |"
+    yield "|---|---|---|--:|--:|--:|--:|--:|--:|---|"
     for row in report.backups:
         values = (
             row.volume,
+            row.step,
             row.tool,
             duration(row.dump_s),
             duration(row.dump_s_max),

@@ -14,9 +14,9 @@ from volbench.results.report.formats.markdown_text import (
     escaped,
     first_texts,
 )
-from volbench.results.report.views.cost_tables import query_tables, transaction_tables
+from volbench.results.report.views.cost_tables import nothing_text, query_tables, transaction_tables
 from volbench.results.report.views.response import response_lines
-from volbench.results.report.views.time_budget import budget_charts
+from volbench.results.report.views.time_budget import budget_charts, shares_note
 
 
 def time_lines(report: Report) -> Iterator[str]:
@@ -25,6 +25,9 @@ def time_lines(report: Report) -> Iterator[str]:
     sentences = [text for text in (*summary.response, *summary.time_difference) if text not in summary.box]
     yield from (f"\n{escaped(text)}" for text in first_texts(sentences, SENTENCES_MAX, "sentence"))
     charts = budget_charts(report.time_budgets, report.time_differences)
+    if text := shares_note(report):
+        yield ""
+        yield text
     for chart in charts[:LISTED_MAX]:
         threads = f", {counted(chart.threads, 'thread')}" if chart.threads else ""
         heads = [escaped(bar.volume) for bar in chart.bars]
@@ -70,6 +73,8 @@ def cost_lines(report: Report) -> Iterator[str]:
         yield f"|---|{'--:|' * len(volumes)}"
         for title, cells in table.rows:
             yield f"| {title} | {' | '.join(map(_cost_text, cells))} |"
+        yield ""
+        yield nothing_text(table.nothing)
         yield ""
     for queries in tables[1][:LISTED_MAX]:
         yield f"| {escaped(queries.step)}, share of time and mean | {' | '.join(volumes)} |"

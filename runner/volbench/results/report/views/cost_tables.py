@@ -17,6 +17,8 @@ from volbench.results.explain.run import LATENCY, cases_of
 from volbench.results.stats.grid import Floats, Grid
 from volbench.results.store.loaded_run import LoadedRun
 
+QUERY_SHARE_MIN = 0.0005
+"""Share of all statements' time below which a query has no row; of several volumes the largest share counts."""
 MULTIPLES_MAX = 6
 """Charts of one volume's step; groups of them in one report."""
 GROUPS_MAX = 8
@@ -31,10 +33,14 @@ RHO = "\N{GREEK SMALL LETTER RHO}"
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionTable:
-    """One step: a row for each cost, its cells in the order of the volumes; None where the cost is not known."""
+    """One step: a row for each cost, its cells in the order of the volumes; None where the cost is not known.
+
+    `nothing`: titles of costs that are 0 on every volume, which have no row.
+    """
 
     step: str
     rows: tuple[tuple[str, tuple[TransactionRow | None, ...]], ...]
+    nothing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +83,10 @@ def transaction_tables(report: Report) -> list[TransactionTable]:
     tables = []
     for step in dict.fromkeys(map(_step_label, report.transactions)):
         metrics = [name for name in TITLES if any((step, name, volume) in by_key for volume in volumes)]
-        rows = tuple((TITLES[name], tuple(by_key.get((step, name, v)) for v in volumes)) for name in metrics)
-        tables.append(TransactionTable(step=step, rows=rows))
+        rows = [(TITLES[name], tuple(by_key.get((step, name, v)) for v in volumes)) for name in metrics]
+        nothing = tuple(title for title, cells in rows if all(cell and not cell.value for cell in cells))
+        rows = [(title, cells) for title, cells in rows if title not in nothing]
+        tables.append(TransactionTable(step=step, rows=tuple(rows), nothing=nothing))
     return tables
 
 
@@ -88,11 +96,18 @@ def query_tables(report: Report) -> list[QueryTable]:
     tables = []
     for step in dict.fromkeys(map(_step_label, report.queries)):
         queries = [row for row in report.queries if _step_label(row) == step]
-        ranked = dict.fromkeys(row.query for row in sorted(queries, key=lambda row: -row.share))
+        ranked = dict.fromkeys(
+            row.query for row in sorted(queries, key=lambda row: -row.share) if row.share >= QUERY_SHARE_MIN
+        )
         by_key = {(row.query, row.volume): row for row in queries}
         rows = tuple((query, tuple(by_key.get((query, volume)) for volume in volumes)) for query in ranked)
         tables.append(QueryTable(step=step, rows=rows))
     return tables
+
+
+def nothing_text(titles: Sequence[str]) -> str:
+    """Return which costs are 0 on every volume: `0 on every volume: fsyncs, KiB read by InnoDB`."""
+    return f"0 on every volume: {', '.join(titles)}." if titles else ""
 
 
 def _step_label(row: TransactionRow | QueryRow) -> str:

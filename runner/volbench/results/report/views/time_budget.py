@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from volbench.core.base.text import percent, quantity
-from volbench.core.records.report import TimeBudgetRow, TimeDifferenceRow
+from volbench.core.records.report import Report, TimeBudgetRow, TimeDifferenceRow
 from volbench.results.explain.accounts.time_budget import PIECES
 
 LINE_PIECES_MAX = 3
@@ -60,6 +60,17 @@ class BudgetChart:
     bars: tuple[Bar, ...]
     rows: tuple[tuple[str, str, tuple[TimeBudgetRow | None, ...]], ...]
     differences: Mapping[str, tuple[TimeDifferenceRow | None, ...]]
+
+
+def shares_note(report: Report) -> str:
+    """Return why shares of causes are not those of the pieces; empty where no step has both."""
+    explained = {(row.volume, row.step) for row in report.findings if row.share is not None}
+    if not any((row.volume, row.step) in explained for row in report.time_budgets):
+        return ""
+    return (
+        "A cause explains a share of the latency of its volume and step, with every wait that it lengthens. A piece"
+        " is one kind of wait, and a share of extra time is of what two volumes differ by. So these shares differ."
+    )
 
 
 def budget_charts(
