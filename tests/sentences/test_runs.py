@@ -170,6 +170,8 @@ def test_counts_of_cells_are_those_of_the_files(report: Report, steps: list[RawS
     for number, total in excluded:
         invalid = sum(not step.valid for step in steps)
         assert (int(number) + sum(map(int, compared)), int(total)) == (invalid, len(steps))
+    for count, kinds in re.findall(r"(\d+) step results? \w+ disturbed from outside: (.*?)\. By its own", text):
+        assert all(int(of_kind) <= int(count) for of_kind in re.findall(r" in (\d+)(?=;|$)", kinds)), kinds
     valid = {(step.volume, step.step): 0 for step in steps}
     for step in steps:
         valid[step.volume, step.step] += step.valid
@@ -424,6 +426,7 @@ def test_losses_of_a_crash_test_are_those_of_all_cells(
 def test_bounds_of_disturbed_cells_are_those_of_their_delay(page: str, steps: list[RawStep]) -> None:
     """A throughput lies between what was measured and that over what the delay left; nobody reads `0 ms to`."""
     assert " 0 ms to " not in page
+    assert not re.search(r"at most [\d.]+ % to", page)  # a bound is one number
     delayed = {step.cell: step for step in steps if step.bounded}
     for cell, low, high in re.findall(
         r"([\w.-]{1,80}) read-write: other work.{0,90}?transactions/s ([\d,.]+) to ([\d,.]+)", page

@@ -162,6 +162,7 @@ def test_unequal_shares_are_called_unfair(run: RunRecord) -> None:
     )
     row = row_of(run, alone(), unequal)
     assert "unfairly in step several: Jain's index is 0.692" in row.sentences[1]
+    assert "the slowest kept " in row.sentences[1]  # `one kept at least` was of the one that kept least
     assert (row.predicted_fit, row.check) == (3, "none")
     assert "which nothing that was measured checks" in row.sentences[2]
 

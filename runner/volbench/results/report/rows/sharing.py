@@ -223,8 +223,9 @@ def _measured_sentence(row: SharingRow) -> str:
     p95 = quantity(broken.latency_ms_p95_slowest, "ms")
     slowest = "is beyond what was measured" if p95 == ABSENT else f"{p95}"
     some = " in some cells" if broken.fits is None else ""
+    least = percent(broken.retained_share_min)
     return (
-        f"{text}; with {row.breaks_at}, one kept {percent(broken.retained_share_min)}{some}, and the slowest p95"
+        f"{text}; with {row.breaks_at}, the slowest kept {least}{some}, and the slowest p95"
         f" {slowest if p95 == ABSENT else f'was {slowest}'}{between}.{of_which}"
     )
 
@@ -242,10 +243,10 @@ def _fairness_sentence(row: SharingRow) -> str:
     fair = "fairly" if index >= UNFAIR_BELOW else "unfairly"
     text = (
         f"{most.instances} servers shared volume {row.volume} {fair} in step {row.step}: Jain's index is"
-        f" {number(index)}, one kept at least {percent(most.retained_share_min)} of its rate alone, all"
+        f" {number(index)}, the slowest kept {percent(most.retained_share_min)} of its rate alone, all"
         f" {percent(mean)} on average"
     )
-    return f"{text} (the reciprocal of their number is {percent(1 / most.instances)})."
+    return f"{text} ({percent(1 / most.instances)} if all had the rate of one between them)."
 
 
 def _computed_sentence(row: SharingRow) -> str:

@@ -25,8 +25,8 @@ GROUPS_MAX = 8
 POINTS_MAX = 240
 _PERCENT = 100.0
 _NONE_HOLDS = (
-    "No metric is shown to move with p95: a steady load and short cells show none. Where the time of a transaction"
-    " goes needs no correlation"
+    "No metric is shown to move with p95: a steady load and short cells show none. The times of a transaction do"
+    " not rest on that."
 )
 RHO = "\N{GREEK SMALL LETTER RHO}"
 

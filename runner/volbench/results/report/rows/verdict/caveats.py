@@ -257,7 +257,7 @@ def _of_validity(cells: Sequence[CellRow], pairs: Sequence[PairSummary]) -> Iter
         for reason in (reason for cell in invalid for reason in cell.invalid_reasons):
             kinds.setdefault(_DIGITS.sub("", reason), []).append(reason)
         reasons = [
-            f"{of_kind[0]}{f' or alike in {len(of_kind)}' if len(set(of_kind)) > 1 else ''}"
+            f"{of_kind[0]}{f', and {len(of_kind) - 1} more of this kind' if len(set(of_kind)) > 1 else ''}"
             for of_kind in kinds.values()
         ]
         more = f" and {counted(len(reasons) - 2, 'more reason')}" if len(reasons) > 2 else ""
@@ -284,15 +284,20 @@ def _of_disturbances(cells: Iterable[CellRow], *, adjusted: bool) -> Iterator[st
         for disturbance in cell.disturbances:
             if disturbance.beyond:
                 kinds.setdefault(disturbance.kind, []).append(disturbance)
+    results_of: Counter[str] = Counter()
+    for cell in used:
+        results_of.update({disturbance.kind for disturbance in cell.disturbances if disturbance.beyond})
     summary = "; ".join(
-        f"{_DISTURBANCES[kind]}{_sizes(kind, disturbances)} in {len(disturbances)}"
+        f"{_DISTURBANCES[kind]}{_sizes(kind, disturbances)} in {results_of[kind]}"
         for kind, disturbances in kinds.items()
     )
+    several = "; some have more than one cause" if results_of.total() > len(used) else ""
     low, high = (end(cell.delayed_share_max or 0.0 for cell in used) for end in (min, max))
+    span = percent(high) if percent(low) == percent(high) else f"{percent(low)} (least) to {percent(high)} (most)"
     results = "step result was" if len(used) == 1 else "step results were"
     yield (
-        f"{len(used)} {results} disturbed from outside: {summary}. The disturbances delayed them for at "
-        f"most {_span(low, high)} of their time. Their figures are compared within the bounds that "
+        f"{len(used)} {results} disturbed from outside: {summary}{several}. By its own bound each was delayed for "
+        f"at most {span} of its time. Their figures are compared within the bounds that "
         "follow, and a verdict is given only where it holds for every value within"
         f"{_OR_ADJUSTED if adjusted else ''}."
     )
