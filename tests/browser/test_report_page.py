@@ -18,13 +18,16 @@ pytestmark = pytest.mark.browser
 READY = "html[data-charts=ready]"
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
+CHART_IS_WIDE = "document.querySelector('.panel:not([hidden]) .live canvas').getBoundingClientRect().width > 300"
 BOUND_S = 180.0
 """For what a browser draws or does; only a browser that hangs takes as long."""
 PANELS = ("latency", "throughput", "iops", "throughput_mib", "await", "queue", "util", "cpu", "pressure")
 
 
 @contextmanager
-def opened(browser: Browser, file: Path, **options: Any) -> Iterator[tuple[Page, list[str], list[str]]]:
+def opened(
+    browser: Browser, file: Path, *, anchor: str = "", **options: Any
+) -> Iterator[tuple[Page, list[str], list[str]]]:
     """The page with its charts drawn, what its console complained of, and what it asked the network for."""
     with browser.new_context(**{"viewport": DESKTOP, **options}) as context:
         page = context.new_page()
@@ -34,7 +37,7 @@ def opened(browser: Browser, file: Path, **options: Any) -> Iterator[tuple[Page,
         page.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
-        page.goto(file.as_uri())
+        page.goto(f"{file.as_uri()}#{anchor}" if anchor else file.as_uri())
         page.wait_for_selector(READY, state="attached")
         yield page, complaints, requests
 
@@ -198,13 +201,42 @@ def test_dark_mode_has_other_colours(browser: Browser, page_file: Path) -> None:
 @pytest.mark.parametrize("file", ["page_file", "hostile_file"])
 def test_a_phone_has_no_sideways_scrolling(browser: Browser, file: str, request: pytest.FixtureRequest) -> None:
     """390 px wide, names as long as they come; charts as wide as the screen."""
-    options = {"viewport": PHONE, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
+    options: dict[str, Any] = {"viewport": PHONE, "is_mobile": True, "has_touch": True, "device_scale_factor": 2}
     with opened(browser, request.getfixturevalue(file), **options) as (page, complaints, _):
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.click("#timelines summary")
+        until(page, CHART_IS_WIDE)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         box = page.locator(".panel:not([hidden])").first.bounding_box()
         assert box is not None
         assert 300 < box["width"] <= 390
         assert complaints == []
+
+
+ANSWER_MAX_PX = 6_000
+"""What a phone shows of a report before a section is asked for: seven screens; the demo's had 15,664 px."""
+
+
+def test_a_phone_shows_the_answer_and_opens_what_is_asked_for(browser: Browser, page_file: Path) -> None:
+    options: dict[str, Any] = {"viewport": PHONE, "is_mobile": True, "has_touch": True}
+    height = "document.documentElement.scrollHeight"
+    closed = "[...document.querySelectorAll('main > section > .fold:not([open])')].map(e => e.parentElement.id)"
+    with opened(browser, page_file, **options) as (page, complaints, _):
+        assert page.locator("h1").is_visible()
+        assert page.locator("#findings article").first.is_visible()
+        assert {"comparisons", "cells", "timelines", "latency", "settings"} <= set(page.evaluate(closed))
+        assert page.evaluate(height) <= ANSWER_MAX_PX
+        page.click("nav a[href='#comparisons']")
+        assert page.locator("#comparisons table").first.is_visible()
+        assert "comparisons" not in page.evaluate(closed)
+        page.click("#findings a.to-chart >> nth=0")
+        until(page, CHART_IS_WIDE)
+        assert complaints == []
+    for anchor in ("cells", "findings"):  # from a link to a part of the page
+        with opened(browser, page_file, anchor=anchor, **options) as (page, _, _):
+            assert anchor not in page.evaluate(closed)
+    with opened(browser, page_file) as (page, _, _):
+        assert page.locator(".fold").count() == 0
 
 
 def test_paper_has_everything_but_the_controls(browser: Browser, page_file: Path) -> None:
@@ -326,7 +358,7 @@ def test_the_navigation_has_every_section(browser: Browser, page_file: Path, sec
 
 def test_no_column_on_a_phone_is_one_letter_wide(browser: Browser, page_file: Path) -> None:
     """Words of tables break between letters only where a name is longer than the screen."""
-    options = {"viewport": PHONE, "is_mobile": True, "has_touch": True}
+    options: dict[str, Any] = {"viewport": PHONE, "is_mobile": True, "has_touch": True}
     with opened(browser, page_file, **options) as (page, _, _):
         page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         narrow = page.evaluate(

@@ -112,6 +112,7 @@ def html(report: Report, page: PageData) -> str:
         volume_marks=VOLUME_MARKS,
         style=Markup("".join(_asset(environment, name) for name in STYLES)),  # noqa: S704 - our own files
         script=Markup(_asset(environment, "report.js")),  # noqa: S704 - our own file
+        phone_script=Markup(_asset(environment, "phone.js")),  # noqa: S704 - our own file
     )
 
 
