@@ -19,9 +19,16 @@ from volbench.core.records.validation.result import Validation
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary, summarise
 from volbench.results.report.formats.terminal import cause_lines
+from volbench.results.report.rows.forecast import forecast_text
+from volbench.results.report.rows.prediction import prediction_text
+from volbench.results.report.rows.saturation import curve_lines
 from volbench.results.report.rows.verdict.headline import Headline, headline_of
 from volbench.results.report.rows.verdict.lead import lead
 from volbench.results.report.rows.verdict.summary import pair_sentence, ranked_sentence, without_pairs
+from volbench.results.report.views.contrast import contrast_rows, contrast_sentences
+from volbench.results.report.views.cost_tables import correlation_sentences
+from volbench.results.report.views.time_budget import shares_note
+from volbench.results.report.wording import table_notes
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "results" / "examples"
@@ -44,6 +51,12 @@ def sentences_of(report: Report) -> Iterator[tuple[str, str]]:
     yield from (("time", text) for text in report.summary.time_difference)
     yield from (("response", text) for text in report.summary.response)
     yield from (("sweep", text) for text in (report.sweep.conclusions if report.sweep else ()))
+    yield from (("files", text) for text in contrast_sentences(contrast_rows(report)))
+    yield from (("curve", text) for text in curve_lines(report.curves))
+    yield from (("forecast", forecast_text(row)) for row in report.forecasts)
+    yield from (("prediction", prediction_text(row)) for row in report.predictions)
+    yield from (("correlation", text) for text in correlation_sentences(report))
+    yield from (("note", text) for text in (shares_note(report), *table_notes(report.comparisons)) if text)
     yield from (("caveat", text) for text in report.summary.caveats)
     yield from (("advice", finding.advice) for finding in report.findings if finding.advice)
 
