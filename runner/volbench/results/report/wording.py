@@ -21,6 +21,8 @@ from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.losses import event_text
 from volbench.results.stats.covariates import CPU, LABELS, Adjustment
 
+BOX_MAX = 4
+"""Sentences on times and responses that stand below a headline: more of them hide what follows."""
 SHARED_MIN = 0.1
 """Share of the CPUs that other work took in every cell, from which on no cell shows the idle machine."""
 

@@ -211,7 +211,7 @@ def test_a_falling_metric_is_said_as_what_it_is() -> None:
     )
     (text,) = association_sentences([row])
     assert "p95 rises when there is less innodb questions_per_s (" in text
-    assert f"{MINUS}0.69, p95 2.00 s after it, over 31 intervals of 2 cells; CPU use: " in text
+    assert f"{MINUS}0.69, p95 2.00 s after it, over 31 intervals of 2 cells; for comparison, CPU use: " in text
 
 
 def test_a_rate_that_falls_as_p95_rises_stands_behind_what_may_cause_it() -> None:
@@ -240,7 +240,7 @@ def test_a_rate_that_falls_as_p95_rises_stands_behind_what_may_cause_it() -> Non
     first, second = association_sentences(rows)
     assert "load on a: p95 follows diskstats r_await_ms" in first
     assert "load on b: p95 rises when there is less innodb questions_per_s" in second
-    assert second.endswith("; a load that waits longer does less)")
+    assert second.endswith("; no cause: a load that waits longer does less)")
 
 
 def test_where_no_metric_moves_with_p95_the_load_is_not_said_to_be_steady(report: Report) -> None:

@@ -28,6 +28,15 @@ def test_caveats_and_causes_that_are_left_out_are_counted(pair_report: Report, f
         assert (f"{further} further {noun}{plural}: see report.json" in text) == bool(further)
 
 
+def test_sentences_that_are_not_below_the_headline_stand_with_the_times(pair_report: Report) -> None:
+    """Times of seven pairs stood above the first caveat."""
+    texts = tuple(f"A transaction takes {number} ms." for number in range(7))
+    summary = pair_report.summary.model_copy(update={"box": texts, "time_difference": texts, "response": ()})
+    text = markdown(pair_report.model_copy(update={"summary": summary}))
+    assert [text.count(sentence) for sentence in texts] == [1] * 7
+    assert text.index(texts[3]) < text.index("| step | metric |") < text.index(texts[4])
+
+
 def test_code_of_a_sentence_stays_code_and_nothing_else_is_markup() -> None:
     """Pages on GitHub showed the backticks of `SET GLOBAL ...` in a sentence."""
     assert escaped("Set `innodb_io_capacity` to 2,000 on gp*3") == "Set `innodb_io_capacity` to 2,000 on gp\\*3"

@@ -76,4 +76,4 @@ def test_the_metrics_are_named_that_more_cells_decide() -> None:
     rows[1] = rows[1].model_copy(update={"runs_needed": None})
     assert decided_names(rows) == " decide p95 latency"
     (*_, remark, _) = reproduce_lines(["volbench", "run"], "seed 1", rows)
-    assert remark == "# the same decided nothing; 69 cells of each volume can decide p95 latency:"
+    assert remark == "# these cells decided nothing; 69 cells of each volume can decide p95 latency:"

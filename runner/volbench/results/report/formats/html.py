@@ -45,7 +45,6 @@ VOLUME_MARKS = "●■▲◆+×▼"
 """As charts.js has them: with the colours they tell 42 volumes apart, and seven where paper has no colours."""
 FINDINGS_OPEN = 5
 DOTS_OPEN = 8
-BOX_MAX = 4
 """How many of them a reader sees without opening the rest, so that a page for a phone has an end."""
 STYLES = ("colours.css", "report.css", "picture.css", "pieces.css")
 
@@ -58,7 +57,7 @@ def html(report: Report, page: PageData) -> str:
     curves = (quantile_chart(distribution) for distribution in page.distributions)
     return environment.get_template("report.html.j2").render(
         report=report,
-        box_max=BOX_MAX,
+        box_max=wording.BOX_MAX,
         headline=report.summary.headline or report.summary.sentence,
         picture=(drawn := picture(report)),
         picture_kinds={mark.kind for panel in drawn for lane in panel.lanes for mark in lane.marks},

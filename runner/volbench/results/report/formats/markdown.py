@@ -25,7 +25,7 @@ from volbench.results.report.formats.markdown_text import (
     fenced,
     first_texts,
 )
-from volbench.results.report.formats.markdown_time import cost_lines, time_lines
+from volbench.results.report.formats.markdown_time import boxed, cost_lines, time_lines
 from volbench.results.report.rows.cells import failure_text
 from volbench.results.report.rows.forecast import forecast_text
 from volbench.results.report.rows.prediction import mark_text, subject, value_text
@@ -92,7 +92,7 @@ def _head(report: Report) -> Iterator[str]:
     else:
         yield f"**{escaped(report.summary.sentence)}**"
     yield ""
-    for text in first_texts((*report.summary.sharing, *report.summary.box), 2 * LISTED_MAX, "sentence"):
+    for text in first_texts(boxed(report.summary), 2 * LISTED_MAX, "sentence"):
         yield escaped(text)
         yield ""
     yield from (f"> ⚠️ {escaped(text)}  " for text in first_texts(report.summary.caveats, CAVEATS_MAX, "caveat"))

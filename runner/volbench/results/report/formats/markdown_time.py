@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from volbench.core.base.text import counted, escape_bars, number, percent, quantity
-from volbench.core.records.report import QueryRow, Report, TimeBudgetRow, TimeDifferenceRow, TransactionRow
+from volbench.core.records.report import (
+    QueryRow,
+    Report,
+    Summary,
+    TimeBudgetRow,
+    TimeDifferenceRow,
+    TransactionRow,
+)
 from volbench.results.report.formats.markdown_text import (
     LISTED_MAX,
     ROWS_MAX,
@@ -17,12 +24,15 @@ from volbench.results.report.formats.markdown_text import (
 from volbench.results.report.views.cost_tables import nothing_text, query_tables, transaction_tables
 from volbench.results.report.views.response import response_lines
 from volbench.results.report.views.time_budget import budget_charts, shares_note
+from volbench.results.report.wording import BOX_MAX
+
+COSTS_TITLE = "What a transaction costs (medians of valid cells, where times are means), and which query pays"
 
 
 def time_lines(report: Report) -> Iterator[str]:
     """Where a transaction's time goes, a table for each step; the last column of a volume is the difference."""
     summary = report.summary
-    sentences = [text for text in (*summary.response, *summary.time_difference) if text not in summary.box]
+    sentences = [text for text in (*summary.response, *summary.time_difference) if text not in boxed(summary)]
     yield from (f"\n{escaped(text)}" for text in first_texts(sentences, SENTENCES_MAX, "sentence"))
     charts = budget_charts(report.time_budgets, report.time_differences)
     if text := shares_note(report):
@@ -46,6 +56,11 @@ def time_lines(report: Report) -> Iterator[str]:
         yield ""
 
 
+def boxed(summary: Summary) -> tuple[str, ...]:
+    """Return the sentences that stand right below the headline: of many volumes not those of all pairs."""
+    return (*summary.sharing, *summary.box[:BOX_MAX])
+
+
 def _piece(row: TimeBudgetRow | None) -> str:
     return "–" if row is None else f"{quantity(row.ms, 'ms')} ({percent(row.share)})"
 
@@ -63,7 +78,7 @@ def cost_lines(report: Report) -> Iterator[str]:
     if not report.transactions:
         return
     yield ""
-    yield "<details><summary>What a transaction costs, and which query pays</summary>"
+    yield f"<details><summary>{COSTS_TITLE}</summary>"
     yield ""
     volumes = [escaped(volume.name) for volume in report.volumes]
     yield from response_lines(report, escaped)

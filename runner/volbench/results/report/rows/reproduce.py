@@ -64,7 +64,7 @@ def _deciding(command: tuple[str, ...], rows: Sequence[ComparisonRow | EffectRow
     needed = cells_that_decide(rows)
     if needed is None or command[1:2] != ("run",):
         return
-    yield f"# the same decided nothing; {needed} cells of each volume can{decided_names(rows)}:"
+    yield f"# these cells decided nothing; {needed} cells of each volume can{decided_names(rows)}:"
     yield shlex.join((*_without_repeats(command), _SET, f"{_REPEATS}{needed}"))
 
 

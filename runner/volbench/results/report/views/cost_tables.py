@@ -144,9 +144,10 @@ def _association_sentence(row: AssociationRow) -> str:
     metric = " of ".join(filter(None, (f"{row.source} {row.metric}", row.entity)))
     lag = f", p95 {number(float(f'{row.lag_s:.3g}'))} s after it" if row.lag_s else ""
     cells = f", over {counted(row.samples, 'interval')}" + (f" of {row.cells} cells" if row.cells > 1 else "")
-    cpu = f"; CPU use: {RHO} {signed(row.cpu_rho)}" if row.cpu_rho is not None and row.source != "cpu" else ""
+    has_cpu = row.cpu_rho is not None and row.source != "cpu"
+    cpu = f"; for comparison, CPU use: {RHO} {signed(row.cpu_rho)}" if row.cpu_rho is not None and has_cpu else ""
     verb = "follows" if row.rho > 0 else "rises when there is less"
-    effect = "; a load that waits longer does less" if _falls_with_the_load(row) else ""
+    effect = "; no cause: a load that waits longer does less" if _falls_with_the_load(row) else ""
     return f"{row.step} on {row.volume}: p95 {verb} {metric} ({RHO} {signed(row.rho)}{lag}{cells}{cpu}{effect})"
 
 
