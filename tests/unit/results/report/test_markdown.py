@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from volbench.core.records.report import FindingRow, Report
+from volbench.core.records.report import FindingRow, Report, TimeBudgetRow
 from volbench.results.explain.causes import CAUSES
 from volbench.results.report.formats.markdown import CAVEATS_MAX, markdown
 from volbench.results.report.formats.markdown_text import LISTED_MAX, escaped
@@ -35,6 +35,37 @@ def test_sentences_that_are_not_below_the_headline_stand_with_the_times(pair_rep
     text = markdown(pair_report.model_copy(update={"summary": summary}))
     assert [text.count(sentence) for sentence in texts] == [1] * 7
     assert text.index(texts[3]) < text.index("| step | metric |") < text.index(texts[4])
+
+
+def test_what_would_decide_all_open_rows_stands_once(pair_report: Report) -> None:
+    """`At least 4 cells a side are needed` stood in each of 24 rows."""
+    open_rows = tuple(
+        row.model_copy(update={"verdict": "inconclusive", "ci": None, "runs": (1, 1), "runs_needed": 4})
+        for row in pair_report.comparisons
+        if row.primary
+    )
+    assert len(open_rows) > 1
+    text = markdown(pair_report.model_copy(update={"comparisons": open_rows}))
+    assert text.count("at least 4 cells a side are needed") == 1
+    assert "\nTo decide what is open, at least 4 cells a side are needed.\n" in text
+    differing = (open_rows[0].model_copy(update={"runs_needed": 5}), *open_rows[1:])
+    text = markdown(pair_report.model_copy(update={"comparisons": differing}))
+    assert text.count("at least 4 cells a side are needed") == len(open_rows) - 1
+
+
+@pytest.mark.parametrize(("count", "columns"), [(4, 8), (5, 6)])
+def test_times_of_many_volumes_have_no_columns_of_differences(
+    pair_report: Report, count: int, columns: int
+) -> None:
+    rows = tuple(
+        TimeBudgetRow(
+            volume=f"v{number}", step="load", piece="cpu", title="CPU", ms=1.0, share=1.0, latency_ms=1.0, cells=1
+        )
+        for number in range(count)
+    )
+    text = markdown(pair_report.model_copy(update={"time_budgets": rows, "time_differences": ()}))
+    (head,) = [line for line in text.splitlines() if line.startswith("| time of a transaction: ")]
+    assert head.count("|") == columns + 1
 
 
 def test_code_of_a_sentence_stays_code_and_nothing_else_is_markup() -> None:

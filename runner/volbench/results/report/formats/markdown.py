@@ -50,6 +50,7 @@ from volbench.results.report.wording import (
     label,
     load_text,
     open_reason,
+    open_text,
     parameter_text,
     recovery_text,
     speed_text,
@@ -157,7 +158,7 @@ def _predictions(rows: Sequence[PredictionRow]) -> Iterator[str]:
     reported = any(row.reported is not None for row in rows)
     yield ""
     also = " reported elsewhere |" if reported else ""
-    yield f"| predicted before the run | forecast | measured | error | |{also} derivation |"
+    yield f"| predicted before the run | forecast | measured | error | met |{also} derivation |"
     yield f"|---|--:|--:|--:|---|{'--:|' if reported else ''}---|"
     for row in rows:
         bounds = "" if row.interval is None else f" [{number(row.interval[0])}, {number(row.interval[1])}]"
@@ -210,11 +211,16 @@ def _effect(row: EffectRow) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _verdict(row: ComparisonRow | EffectRow) -> str:
-    """Return the mark of a verdict; of an open one also what would decide, and why an interval does not."""
+def _verdict(row: ComparisonRow | EffectRow, said_below: str = "") -> str:
+    """Return the mark of a verdict; of an open one also what would decide, and why an interval does not.
+
+    Args:
+        said_below: what would decide all open rows, which stands once below the table.
+    """
     if row.verdict != "inconclusive":
         return _VERDICT_MARKS[row.verdict]
-    return ", ".join(filter(None, (_VERDICT_MARKS[row.verdict], escaped(open_reason(row)), decides_text(row))))
+    decides = "" if decides_text(row) == said_below else decides_text(row)
+    return ", ".join(filter(None, (_VERDICT_MARKS[row.verdict], escaped(open_reason(row)), decides)))
 
 
 def _table(report: Report) -> Iterator[str]:
@@ -225,10 +231,13 @@ def _table(report: Report) -> Iterator[str]:
     level = confidence_text(rows)
     yield f"| step | metric | baseline, median | candidate, median | change | {level} interval | verdict | cells |"
     yield "|---|---|--:|--:|--:|---|---|---|"
-    yield from map(_row, rows[:ROWS_MAX])
+    said_below = open_text(rows)
+    yield from (_row(row, said_below) for row in rows[:ROWS_MAX])
     if len(rows) > ROWS_MAX:
         yield f"\n{counted(len(rows) - ROWS_MAX, 'further row')}: see report.json."
     yield from (f"\n{note}" for note in table_notes(rows))
+    if said_below:
+        yield f"\nTo decide what is open, {said_below}."
     yield ""
 
 
@@ -312,7 +321,7 @@ def _classes(report: Report) -> Iterator[str]:
         yield ""
 
 
-def _row(row: ComparisonRow) -> str:
+def _row(row: ComparisonRow, said_below: str) -> str:
     arrow = {"higher": " ↑", "lower": " ↓"}.get(row.better, "")
     cells = (
         escaped(f"{row.step} {load_text(row.parameters)}".strip()),
@@ -321,7 +330,7 @@ def _row(row: ComparisonRow) -> str:
         f"{escaped(row.candidate)}: {quantity(row.candidate_value, row.unit)}",
         change(row.ratio),
         interval_text(row),
-        _verdict(row),
+        _verdict(row, said_below),
         cells_text(row),
     )
     return f"| {' | '.join(cells)} |"

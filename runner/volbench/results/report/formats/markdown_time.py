@@ -26,6 +26,8 @@ from volbench.results.report.views.response import response_lines
 from volbench.results.report.views.time_budget import budget_charts, shares_note
 from volbench.results.report.wording import BOX_MAX
 
+DIFFERENCES_MAX = 4
+"""Volumes up to which a table has a column of differences for each: sixteen columns cannot be read."""
 COSTS_TITLE = "What a transaction costs (medians of valid cells, where times are means), and which query pays"
 
 
@@ -41,14 +43,17 @@ def time_lines(report: Report) -> Iterator[str]:
     for chart in charts[:LISTED_MAX]:
         threads = f", {counted(chart.threads, 'thread')}" if chart.threads else ""
         heads = [escaped(bar.volume) for bar in chart.bars]
-        columns = [heads[0], *(text for head in heads[1:] for text in (head, "difference"))]
+        has_differences = len(heads) <= DIFFERENCES_MAX
+        columns = [heads[0]]
+        for head in heads[1:]:
+            columns += [head, "difference"] if has_differences else [head]
         yield ""
         yield f"| time of a transaction: {escaped(chart.step)}{threads} | {' | '.join(columns)} |"
         yield f"|---|{'--:|' * len(columns)}"
         for piece, title, cells in chart.rows:
             texts = [_piece(cells[0])]
             for cell, shift in zip(cells[1:], chart.differences[piece], strict=True):
-                texts += [_piece(cell), _shift(shift)]
+                texts += [_piece(cell), _shift(shift)] if has_differences else [_piece(cell)]
             yield f"| {title} | {' | '.join(texts)} |"
         yield ""
     if len(charts) > LISTED_MAX:
