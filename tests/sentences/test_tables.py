@@ -22,6 +22,7 @@ TIME = re.compile(
     r" \((?P<step>[^,;()]+)(?:, (?P<threads>\d+) threads?)?[;)]"
 )
 EXTRA = re.compile(r"Of the (?P<of>extra|other) (?P<ms>[\d,.]+) ms: ")
+NO_PIECE = re.compile(r"No piece of the extra (?P<ms>[\d,.]+) ms is shown to differ")
 KNEE = re.compile(
     r"saturated from about (?P<knee>[\d,.]+) requests in flight on, at (?P<iops>[\d,.]+) IOPS;"
     r" a single request takes (?P<ms>[\d,.]+) ms"
@@ -53,6 +54,9 @@ def test_a_sentence_on_times_has_the_sums_and_pieces_of_the_budgets(name: str) -
         assert value_of(match["long"]) == pytest.approx(sum(slower.values()), rel=ROUNDED)
         assert value_of(match["short"]) == pytest.approx(sum(faster.values()), rel=ROUNDED)
         differences = {title: slower[title] - faster[title] for title in {*slower, *faster}}
+        if none := NO_PIECE.search(text):
+            assert value_of(none["ms"]) == pytest.approx(sum(differences.values()), rel=ROUNDED)
+            continue
         extra = EXTRA.search(text)
         assert extra is not None, text
         total = sum(differences.values()) - (differences.get(QUEUE, 0.0) if extra["of"] == "other" else 0.0)
@@ -65,6 +69,25 @@ def test_a_sentence_on_times_has_the_sums_and_pieces_of_the_budgets(name: str) -
         for ms, share, less, title in stated:
             assert (-1 if less else 1) * value_of(ms) == pytest.approx(differences[title], rel=ROUNDED), text
             assert not share or float(share) == pytest.approx(100 * differences[title] / total, abs=0.51), text
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_only_pieces_whose_interval_leaves_out_0_are_stated_without_a_doubt(name: str) -> None:
+    report = REPORTS[name]
+    titles = "|".join(sorted({re.escape(row.title) for row in report.time_differences}, key=len, reverse=True))
+    piece = re.compile(rf"\d ms(?: \([\d.]+ %\))? (?P<title>{titles})(?P<doubt> \(uncertain\))?")
+    for text in map(plain, difference_sentences(report.time_differences)):
+        match = TIME.match(text)
+        assert match is not None, text
+        rows = {
+            row.title: row
+            for row in report.time_differences
+            if (row.step, str(row.threads)) == (match["step"], str(match["threads"]))
+            if {row.baseline, row.candidate} == {match["slower"], match["faster"]}
+        }
+        for stated in piece.finditer(text):
+            ci = rows[stated["title"]].ci
+            assert bool(stated["doubt"]) == (ci is not None and ci[0] <= 0 <= ci[1]), text
 
 
 @pytest.mark.parametrize("name", REPORTS)

@@ -106,6 +106,19 @@ def test_a_piece_that_shrank_is_named_where_the_others_exceed_the_whole() -> Non
     assert "Of the extra 8.00 ms: 10.0 ms reads of data files; 2.00 ms less in COMMIT waiting" in text
 
 
+def test_pieces_that_differ_by_chance_are_no_reason() -> None:
+    """`0.0480 ms (88 %) CPU` stood above a table with +0.0480 ms [-0.249, 0.345]."""
+    cells = [{"cpu": 1.0 + number / 10, "data_reads": 1.0} for number in range(5)]
+    slower = [{"cpu": 1.15 + number / 10, "data_reads": 1.0} for number in reversed(range(5))]
+    (text,) = difference_sentences(time_difference_rows([volume("disk", *cells), volume("gp3", *slower)], "disk"))
+    assert text.endswith("No piece of the extra 0.150 ms is shown to differ: each interval has 0 within.")
+    surer = [{**cell, "data_reads": 1.5} for cell in slower]
+    (text,) = difference_sentences(time_difference_rows([volume("disk", *cells), volume("gp3", *surer)], "disk"))
+    assert text.endswith(
+        "Of the extra 0.650 ms: 0.500 ms (77 %) reads of data files, 0.150 ms (23 %) CPU (uncertain)."
+    )
+
+
 def test_a_page_says_why_shares_of_causes_are_not_those_of_pieces(pair_report: Report) -> None:
     """89 % of the latency, 76 % of the extra time and 73 % of a transaction were all of reads, without a word."""
     finding = FindingRow(cause="storage.iops_limit", volume="gp3", step="load", cell_ids=("1",), share=0.89)

@@ -216,10 +216,22 @@ def _sentence(rows: Sequence[TimeDifferenceRow]) -> str | None:
     step = f" ({first.step}{threads}{_means_of(sides)})"
     mark = "" if first.valid else " (Cells were disturbed: the pieces are approximate.)"
     mark += "" if any(row.ci for row in rows) else " (Too few cells for intervals.)"
+    large = [row for row in rows if abs(row.difference_ms) >= NAMED_MIN * (long - short)]
+    is_any_shown = not large or any(map(_is_shown, large))
+    pieces = (
+        extra_pieces(rows)
+        if is_any_shown
+        else f"No piece of the extra {quantity(long - short, 'ms')} is shown to differ: each interval has 0 within."
+    )
     return (
         f"A transaction takes {quantity(long, 'ms')} on {slower} and {quantity(short, 'ms')} on {faster}{step}."
-        f" {extra_pieces(rows)}{mark}"
+        f" {pieces}{mark}"
     )
+
+
+def _is_shown(row: TimeDifferenceRow) -> bool:
+    """Return whether its interval leaves out no difference; without an interval nothing speaks against it."""
+    return row.ci is None or row.ci[0] > 0 or row.ci[1] < 0
 
 
 def _means_of(cells: tuple[int, int] | None) -> str:
@@ -266,7 +278,7 @@ def _pieces(rows: Sequence[TimeDifferenceRow], sign: int, extra: float) -> str:
     named = [row for row in rows if sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
     shrunk = [row for row in rows if -sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
     separator = "; " if any("," in row.title for row in named) else ", "
-    pieces = separator.join(_piece_text(sign * row.difference_ms, extra, row.title) for row in named)
+    pieces = separator.join(_piece_text(row, sign * row.difference_ms, extra) for row in named)
     over = sum(sign * row.difference_ms for row in named) - extra
     if over > (OVER_WHOLE - 1) * extra:  # other pieces shrank
         less = [f"{number(-sign * row.difference_ms)} ms less in {_as_noun(row)}" for row in shrunk]
@@ -278,7 +290,10 @@ def _as_noun(row: TimeDifferenceRow) -> str:
     return f"what is {row.title}" if row.piece == UNACCOUNTED else row.title
 
 
-def _piece_text(ms: float, extra: float, title: str) -> str:
-    """`8.4 ms (75 %) reads of data files`; no share where it exceeds the whole, because another piece shrank."""
+def _piece_text(row: TimeDifferenceRow, ms: float, extra: float) -> str:
+    """`8.4 ms (75 %) reads of data files`; no share where it exceeds the whole, because another piece shrank.
+
+    A piece whose interval has 0 within is said to be uncertain.
+    """
     share = f" ({percent(ms / extra)})" if ms <= extra else ""
-    return f"{number(ms)} ms{share} {title}"
+    return f"{number(ms)} ms{share} {row.title}{'' if _is_shown(row) else ' (uncertain)'}"
