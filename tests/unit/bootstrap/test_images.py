@@ -41,7 +41,23 @@ def test_the_tools_image_is_begun_before_the_servers(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(images, "_find_base", lambda *_: "base")
     monkeypatch.setattr(images, "_build_tools", lambda *_: begun.append("tools"))
     monkeypatch.setattr(images, "_ensure_server", lambda server, *_: begun.append(server.flavor))
+    monkeypatch.setattr(images, "_tag", lambda *_: None)
     monkeypatch.setattr(capabilities, "docker_image", lambda _: missing)
     monkeypatch.setattr(image_names, "local_images", tuple)
     images.ensure_images(find_directories(), Console(yes=True), ["mysql", "mariadb"])
     assert begun == ["tools", "mysql", "mariadb"]
+
+
+def test_images_that_are_there_get_the_names_of_compose_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time: the second name of an earlier code's image would be left on that image."""
+    names: dict[str, str] = {}
+    present = capabilities.Means(name="docker", present=True, evidence="pretended")
+    monkeypatch.setattr(images, "_is_here", lambda *_: True)
+    monkeypatch.setattr(images, "_tag", lambda name, alias: names.update({alias: name}))
+    monkeypatch.setattr(capabilities, "docker_image", lambda _: present)
+    monkeypatch.setattr(image_names, "local_images", lambda: ("volbench/mysql:9.7", "mariadb:11.8"))
+    images.ensure_images(find_directories(), Console(yes=True), ["mysql", "mariadb"])
+    assert names == {
+        image_names.TOOLS_ALIAS: image_names.tools_image(),
+        image_names.SERVER_ALIAS: "volbench/mysql:9.7",
+    }
