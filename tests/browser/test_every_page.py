@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from every_page import KINDS, ROOT, committed_pages
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, ViewportSize
 
 pytestmark = pytest.mark.browser
 
@@ -31,22 +31,31 @@ REPORT_HEIGHT_MAX_PX = 12_000
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """One way to look at a page. `rules` are axe's; empty: all of them."""
+    """One way to look at a page. `rules` are axe's; empty: all of them.
+
+    Args:
+        options: of the browser's context that opens the page.
+        media: what is emulated once it is open.
+    """
 
     name: str
     width: int
     options: dict[str, Any] = field(default_factory=dict)
+    media: dict[str, Any] = field(default_factory=dict)
     is_paper: bool = False
     rules: tuple[str, ...] = ()
 
 
 PHONE_RULES = ("scrollable-region-focusable", "target-size", "meta-viewport", "color-contrast")
 LOOKS = (
-    Look(name="desktop", width=1280),
-    Look(name="phone", width=390, options={"is_mobile": True, "has_touch": True}, rules=PHONE_RULES),
-    Look(name="dark", width=1280, options={"color_scheme": "dark"}, rules=("color-contrast",)),
-    Look(name="A4", width=703, is_paper=True, rules=("color-contrast",)),
+    (
+        Look(name="desktop", width=1280),
+        Look(name="dark", width=1280, media={"color_scheme": "dark"}, rules=("color-contrast",)),
+    ),
+    (Look(name="phone", width=390, options={"is_mobile": True, "has_touch": True}, rules=PHONE_RULES),),
+    (Look(name="A4", width=703, media={"media": "print"}, is_paper=True, rules=("color-contrast",)),),
 )
+"""Looks at a page, together those for which it is opened once."""
 
 
 def test_every_template_of_a_whole_page_is_filled_by_a_kind() -> None:
@@ -80,17 +89,19 @@ def test_a_committed_page_is_sound(browser: Browser, file: Path) -> None:
 
 def faults_of(browser: Browser, file: Path, *, height_max_px: int = HEIGHT_MAX_PX) -> Iterator[str]:
     """Yield what is wrong with a page, in each look."""
-    for look in LOOKS:
-        with browser.new_context(viewport={"width": look.width, "height": 900}, **look.options) as context:
+    for looks in LOOKS:
+        viewport: ViewportSize = {"width": looks[0].width, "height": 900}
+        with browser.new_context(viewport=viewport, **looks[0].options) as context:
             page = context.new_page()
             page.set_default_timeout(BOUND_MS)
             complaints: list[str] = []
             _listen(page, complaints)
             page.goto(file.as_uri())
-            if look.is_paper:
-                page.emulate_media(media="print")
-            faults = [*_faults(page, look, height_max_px), *complaints]
-            yield from (f"{file.name}, {look.name}: {fault}" for fault in faults)
+            for look in looks:
+                page.emulate_media(**look.media)
+                faults = [*_faults(page, look, height_max_px), *complaints]
+                yield from (f"{file.name}, {look.name}: {fault}" for fault in faults)
+                complaints.clear()
 
 
 def _listen(page: Page, complaints: list[str]) -> None:
