@@ -38,9 +38,9 @@ def loss_text(rows: Sequence[DurabilityRow]) -> str:
 def _without_loss(rows: Sequence[DurabilityRow]) -> str:
     """Return which volumes and settings lost nothing of how much; empty where each lost something."""
     safe = [row for row in rows if not _is_costly(row) and row.acknowledged_commits]
-    texts = [f"{subject_of(row, rows)} lost none of {row.acknowledged_commits:,}" for row in safe[:LOSSES_MAX]]
     if len(safe) > LOSSES_MAX:
-        texts.append(f"{len(safe) - LOSSES_MAX} more lost none")
+        return f"the other {len(safe)} lost none of {sum(row.acknowledged_commits for row in safe):,}"
+    texts = [f"{subject_of(row, rows)} lost none of {row.acknowledged_commits:,}" for row in safe]
     return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 

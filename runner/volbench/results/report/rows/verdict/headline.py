@@ -168,7 +168,7 @@ def _of_many(
     if all(pair.verdict == "inconclusive" for pair in pairs):
         text = f"{_upper(cells_of(of_subject))}, not decided: {text}; {_REPEAT}"
     else:
-        text += f"; {_decision_of_many(pairs, certain)}"
+        text += f"; {_decision_of_many(pairs, of_subject, certain)}"
     return Headline(text=text, figure=_as_record(subject))
 
 
@@ -204,7 +204,10 @@ def _best_text(
     return f"{best.candidate} looks best of {of}"
 
 
-def _decision_of_many(pairs: Sequence[PairSummary], certain: Collection[str]) -> str:
+def _decision_of_many(
+    pairs: Sequence[PairSummary], of_subject: Sequence[ComparisonRow], certain: Collection[str]
+) -> str:
+    """Return what is decided of each candidate; of many, how many are, by the figure that the headline is of."""
     verdict_texts = {
         "candidate_better": "better",
         "candidate_worse": "worse",
@@ -222,10 +225,21 @@ def _decision_of_many(pairs: Sequence[PairSummary], certain: Collection[str]) ->
         for verdict_text, names in groups.items()
         if names
     )
+    if len(pairs) > LISTED_MAX:
+        decision = _numbers_of(of_subject)
     doubtful = [pair.candidate for pair in pairs if pair.winner is not None and pair.candidate not in certain]
     if not doubtful or {pair.verdict for pair in pairs} == {"candidate_worse"}:
         return decision
     return f"{decision}; of {counted(len(pairs), 'candidate')}, chance may name {_few(doubtful)}"
+
+
+def _numbers_of(rows: Sequence[ComparisonRow]) -> str:
+    """Return `by it 3 are better, 4 worse and 4 not decided`: the sentence below has their names."""
+    words = {"better": "better", "worse": "worse", "equivalent": "equivalent", "inconclusive": "not decided"}
+    numbers = {word: sum(row.verdict == verdict for row in rows) for verdict, word in words.items()}
+    first, *others = [f"{number} {{}}{word}" for word, number in numbers.items() if number]
+    verb = "is " if first.startswith("1 ") else "are "
+    return f"by it {joined([first.format(verb), *(text.format('') for text in others)])}"
 
 
 def _few(names: Sequence[str]) -> str:
