@@ -65,3 +65,9 @@ def test_runs_of_no_example_make_no_archive(tmp_path: Path) -> None:
     (tmp_path / "runs/unknown").mkdir(parents=True)
     with pytest.raises(example_archive.ArchiveFault, match="named like an example"):
         example_archive.pack(tmp_path / "runs", tmp_path / "runs.tar.xz", tmp_path)
+
+
+def test_the_examples_stay_small() -> None:
+    """They had 21 MB; 5 MB are the aim, and pages of twelve volumes and of eight are what is above it."""
+    sizes = {path: path.stat().st_size for path in example_archive.EXAMPLES.rglob("*") if path.is_file()}
+    assert sum(sizes.values()) <= 8_500_000, sorted(sizes, key=lambda path: -sizes[path])[:5]
