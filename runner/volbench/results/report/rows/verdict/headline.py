@@ -235,11 +235,12 @@ def _decision_of_many(
 
 def _numbers_of(rows: Sequence[ComparisonRow]) -> str:
     """Return `by it 3 are better, 4 worse and 4 not decided`: the sentence below has their names."""
-    words = {"better": "better", "worse": "worse", "equivalent": "equivalent", "inconclusive": "not decided"}
-    numbers = {word: sum(row.verdict == verdict for row in rows) for verdict, word in words.items()}
-    first, *others = [f"{number} {{}}{word}" for word, number in numbers.items() if number]
-    verb = "is " if first.startswith("1 ") else "are "
-    return f"by it {joined([first.format(verb), *(text.format('') for text in others)])}"
+    labels = {"better": "better", "worse": "worse", "equivalent": "equivalent", "inconclusive": "not decided"}
+    numbers = {verdict: sum(row.verdict == verdict for row in rows) for verdict in labels}
+    clauses = [f"{number} {labels[verdict]}" for verdict, number in numbers.items() if number]
+    number, _, label_text = clauses[0].partition(" ")
+    first = f"{number} {'is' if number == '1' else 'are'} {label_text}"
+    return f"by it {joined([first, *clauses[1:]])}"
 
 
 def _few(names: Sequence[str]) -> str:
