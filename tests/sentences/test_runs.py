@@ -37,7 +37,7 @@ HEADLINE = re.compile(
     rf"(?P<label>{METRIC}) in (?P<step>[\w/-]+)(?: (?P<change>[\d,.]+(?: %| times) (?:higher|lower)|unchanged)|,)"
 )
 LOSS = re.compile(r"(?P<volume>[\w.-]+) lost (?P<lost>[\d,]+) of (?P<of>[\d,]+) acknowledged commits")
-OF_VERDICTS = re.compile(r"by it \d+ (?:is|are) [^;]+")
+OF_VERDICTS = re.compile(r"of \d+ candidates \d+ (?:is|are) [^;]+")
 OF_BEST = re.compile(r"(?P<volume>[\w.-]+) (?:is better than \S+ and )?looks best .*?, (?P<change>[^,]+?) than ")
 AS_MEASURED = re.compile(
     rf"as measured, (?P<label>{METRIC}) in (?P<step>[\w/-]+) is (?P<figures>[\d,.]+(?: \S+)? on [^;]+)"
@@ -102,6 +102,7 @@ def without_numbers(report: Report, step: str, metric: str, text: str) -> str:
     match = OF_VERDICTS.search(text)
     if match is None:
         return text
+    assert match[0].startswith(f"of {len(report.volumes) - 1} candidates "), text
     verdicts = [row.verdict for row in report.comparisons if (row.step, row.metric) == (step, metric)]
     for number, stated in re.findall(r"(\d+) (?:is |are )?(better|worse|equivalent|not decided)", match[0]):
         assert int(number) == verdicts.count("inconclusive" if stated == "not decided" else stated), text

@@ -200,15 +200,16 @@ def adjustment_text(row: Comparison, adjustment: Adjustment) -> str:
             f"{row.candidate} against {row.baseline} ({row.step}): {LABELS[adjustment.covariate]} {took}, which are"
             f" compared as they ran.{_of_busy_machines(adjustment)}"
         )
+    slopes = dict(zip((row.baseline, row.candidate), adjustment.slopes, strict=True))
     effects = " and ".join(
-        f"by {change(0.9**slope)} on {name}" if slope is not None else f"hardly varied on {name}"
-        for name, slope in zip((row.baseline, row.candidate), adjustment.slopes, strict=True)
+        f"by {change(0.9**slope)} on {name}" for name, slope in slopes.items() if slope is not None
     )
+    alike = "".join(f"; on {name} such work hardly varied" for name, slope in slopes.items() if slope is None)
     differ = "; the two volumes differ in that" if adjustment.differ else ""
     return (
         f"{row.candidate} against {row.baseline} ({row.step}) is adjusted for {LABELS[adjustment.covariate]}, which"
         f" took {percent(adjustment.low)} to {percent(adjustment.high)}: a tenth less {_LEFT[adjustment.covariate]}"
-        f" changes {label(row.metric)} {effects}{differ}.{_of_busy_machines(adjustment)}"
+        f" changes {label(row.metric)} {effects}{alike}{differ}.{_of_busy_machines(adjustment)}"
     )
 
 

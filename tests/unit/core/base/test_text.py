@@ -17,7 +17,6 @@ from volbench.core.base.text import (
     percent,
     quantity,
     size,
-    times,
 )
 
 
@@ -179,10 +178,6 @@ def test_durations(seconds: float | None, text: str) -> None:
 def test_sizes(size_bytes: float, text: str) -> None:
     """The size of a volume in the unit in which it is ordered."""
     assert size(size_bytes) == text
-
-
-def test_times_has_three_digits() -> None:
-    assert [times(factor) for factor in (1.94, 9.96, 123.4)] == ["1.94 times", "9.96 times", "123 times"]
 
 
 def test_no_other_module_formats_a_percentage() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any, cast
+
 import pytest
 
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import CATALOGUE
 from volbench.core.records.report import ComparisonRow
 from volbench.results.report.wording import (
+    adjustment_text,
     cells_text,
     change_text,
     decides_text,
@@ -16,6 +20,7 @@ from volbench.results.report.wording import (
     load_text,
     table_notes,
 )
+from volbench.results.stats.covariates import Adjustment
 
 
 def test_labels_are_those_of_the_catalogue() -> None:
@@ -97,3 +102,12 @@ def test_an_interval_of_the_cells_as_they_ran_is_printed_and_explained() -> None
     *_, note = table_notes([disturbed])
     assert note.startswith("As the cells ran: the bounds of what disturbed these cells")
     assert not any(text.startswith("No interval") for text in table_notes([disturbed]))
+
+
+def test_other_work_that_hardly_varied_on_a_volume_changed_nothing_there() -> None:
+    """`changes transactions/s hardly varied on gp2 and by +6.0 % on gp2-1000` was no sentence."""
+    adjustment = Adjustment(covariate="cpu_wanted", low=0.01, high=0.04, slopes=(None, -0.5), differ=False)
+    text = adjustment_text(cast("Any", row(0.8, (0.7, 0.9))), adjustment)
+    assert "a tenth less CPU time for MySQL changes transactions/s by +5.4 % on b; on a such work hardly" in text
+    both = adjustment_text(cast("Any", row(0.8, (0.7, 0.9))), replace(adjustment, slopes=(-0.5, -0.5)))
+    assert "by +5.4 % on a and by +5.4 % on b." in both

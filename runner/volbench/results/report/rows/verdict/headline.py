@@ -226,21 +226,22 @@ def _decision_of_many(
         if names
     )
     if len(pairs) > LISTED_MAX:
-        decision = _numbers_of(of_subject)
+        decision = f"of {counted(len(pairs), 'candidate')} {_numbers_of(of_subject)}"
     doubtful = [pair.candidate for pair in pairs if pair.winner is not None and pair.candidate not in certain]
     if not doubtful or {pair.verdict for pair in pairs} == {"candidate_worse"}:
         return decision
-    return f"{decision}; of {counted(len(pairs), 'candidate')}, chance may name {_few(doubtful)}"
+    of = "" if len(pairs) > LISTED_MAX else f"of {counted(len(pairs), 'candidate')}, "
+    return f"{decision}; {of}chance may name {_few(doubtful)}"
 
 
 def _numbers_of(rows: Sequence[ComparisonRow]) -> str:
-    """Return `by it 3 are better, 4 worse and 4 not decided`: the sentence below has their names."""
+    """Return `3 are better, 4 worse and 4 not decided`: the sentence below has their names."""
     labels = {"better": "better", "worse": "worse", "equivalent": "equivalent", "inconclusive": "not decided"}
     numbers = {verdict: sum(row.verdict == verdict for row in rows) for verdict in labels}
     clauses = [f"{number} {labels[verdict]}" for verdict, number in numbers.items() if number]
     number, _, label_text = clauses[0].partition(" ")
     first = f"{number} {'is' if number == '1' else 'are'} {label_text}"
-    return f"by it {joined([first, *clauses[1:]])}"
+    return joined([first, *clauses[1:]])
 
 
 def _few(names: Sequence[str]) -> str:
