@@ -14,6 +14,7 @@ from volbench.results.report.rows.response import (
     POINTS_MAX,
     QUERIES_MAX,
     agreement_text,
+    cost_text,
     response_sentences,
     response_tables,
     slope_text,
@@ -105,4 +106,8 @@ def test_a_slope_that_says_nothing_is_not_printed() -> None:
     assert slope_text(row.model_copy(update={"ci": near})) != "not known"
     assert slope_text(row.model_copy(update={"ci": far})) == "not known"
     assert slope_text(row.model_copy(update={"ci": None, "counted": None, "slope": 0.0})) == "not known"
+    below = row.model_copy(update={"slope": -15.5, "ci": (-31.7, 2.59), "await_ms": 1.0, "latency_ms": 260.0})
+    assert slope_text(below) == "\N{MINUS SIGN}15.5 [\N{MINUS SIGN}31.7, 2.59]"
+    assert cost_text(below) == "nothing that shows [\N{MINUS SIGN}31.7, 2.59]"
+    assert cost_text(row) == slope_text(row)
     assert slope_text(row.model_copy(update={"ci": None, "counted": (1.7, 4.0), "slope": 2.85})) == "2.85"

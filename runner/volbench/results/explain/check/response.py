@@ -49,8 +49,11 @@ def volume_share_max(response: Response | NoResponse | None, cells: Sequence[Cel
 
 
 def _cost_max(slope: Slope) -> float:
-    """Return what a millisecond costs at most: as far beyond the slope as contradicts a count."""
-    return max(0.0, slope.value + CONTRADICTION * (slope.high - slope.value))
+    """Return what a millisecond costs at most: as far beyond the slope as contradicts a count.
+
+    No wait makes a transaction faster: a slope below zero is none, and its error is as large as it was.
+    """
+    return max(0.0, slope.value) + CONTRADICTION * (slope.high - slope.value)
 
 
 def without_response(claimed: float | None, most: float | None) -> Objection | None:

@@ -92,7 +92,7 @@ _FILTERS = (
         wording.window_text,
     ),
     *(storage_classes.recovery, storage_classes.loss_text, storage_classes.notes, storage_classes.standing_text),
-    *(response.counted_text, response.slope_text),
+    *(response.counted_text, response.cost_text, response.slope_text),
     *(breakable, effects_note, fact, nothing_text, sentence, sharing_lines, signed),
 )
 """Templates call them by their own names."""

@@ -130,6 +130,14 @@ def slope_text(row: ResponseRow) -> str:
     return f"{number(row.slope)} [{f'about {low}' if low == high else f'{low}, {high}'}]"
 
 
+def cost_text(row: ResponseRow) -> str:
+    """Return a slope in a table; one below zero is no cost, since no wait makes a transaction faster."""
+    text = slope_text(row)
+    if row.slope > 0 or row.ci is None or text == UNKNOWN:
+        return text
+    return f"nothing that shows {text.partition(' ')[2]}"
+
+
 def counted_text(row: ResponseRow) -> str:
     """Return the server's count: one number, or from and to, or at most."""
     if row.counted is None:

@@ -269,3 +269,5 @@ def notes(rows: Sequence[StorageClassRow]) -> Iterator[str]:
             yield f"{row.volume} began with burst credits: its speed may not last, and so its price per million"
         if not row.valid:
             yield f"{row.volume} has no valid cell: these are its disturbed ones"
+    if any(row.price_exclusions or row.has_credits for row in rows):
+        yield "A burst speed, and a price that leaves something out, dominate no volume without the same"

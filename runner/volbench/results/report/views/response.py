@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from volbench.core.records.report import Report, ResponsePointRow, ResponseRow
-from volbench.results.report.rows.response import counted_text, slope_text
+from volbench.results.report.rows.response import cost_text, counted_text, is_told
 from volbench.results.report.views.geometry import Tick, linear_ticks
 
 ROWS_MAX = 24
@@ -38,7 +38,7 @@ class ResponseChart:
 
 
 def response_charts(report: Report) -> tuple[ResponseChart, ...]:
-    """Return a chart for each load that has a response and points."""
+    """Return a chart for each load that has a response and points; none of a slope below zero, which is no cost."""
     charts = []
     for step in dict.fromkeys(point.step for point in report.response_points):
         points = [point for point in report.response_points if point.step == step]
@@ -50,7 +50,7 @@ def response_charts(report: Report) -> tuple[ResponseChart, ...]:
             ),
             None,
         )
-        if row is not None:
+        if row is not None and (row.slope > 0 or is_told(row)):
             charts.append(_chart(step, row, points))
     return tuple(charts)
 
@@ -78,7 +78,7 @@ def response_lines(report: Report, escaped: Callable[[str], str]) -> Iterator[st
     for row in rows[:ROWS_MAX]:
         subject = row.query or ("mean of a transaction" if row.statistic == "mean" else row.statistic)
         contradiction = f" ({row.agreement})" if row.agreement in ("below", "above") else ""
-        texts = (escaped(f"{row.step}: {subject}"), row.title, escaped(slope_text(row)))
+        texts = (escaped(f"{row.step}: {subject}"), row.title, escaped(cost_text(row)))
         yield f"| {' | '.join(texts)} | {counted_text(row)}{contradiction} |"
     yield ""
 

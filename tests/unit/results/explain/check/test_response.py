@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from simulated_response import Load, cell, square_wave
@@ -12,6 +14,7 @@ from volbench.results.explain.check.response import volume_share_max, without_re
 from volbench.results.explain.findings import Explanation
 from volbench.results.explain.pooling import finding_rows, refuted_rows
 from volbench.results.response.estimate import estimate
+from volbench.results.response.model import CONTRADICTION, Response
 from volbench.results.response.samples import CellSamples
 
 
@@ -49,6 +52,20 @@ def test_a_load_that_does_not_follow_the_volume_does_not_wait_for_it() -> None:
     assert most is not None
     assert most < 0.1
     assert named(0.6, most) == ([], ["storage.read_latency"])
+
+
+def test_a_slope_below_zero_is_none_with_its_error() -> None:
+    """-15.5 ms [-31.7, 2.59] a millisecond left 39 % for reads, which took 85 % by the server's own times."""
+    samples = modulated(Load(waits={"read": 20.0}))
+    response = estimate([samples])
+    assert isinstance(response, Response)
+    (slope,) = response.slopes
+    wide = replace(response, slopes=(replace(slope, value=-15.5, low=-31.7, high=2.59),))
+    latency_ms = float(np.average(samples.latency_ms, weights=samples.finished))
+    await_ms = float(np.nanmean(samples.awaits_ms["read"]))
+    most = volume_share_max(wide, [samples])
+    assert most == pytest.approx(min(1.0, CONTRADICTION * 18.09 * await_ms / latency_ms))
+    assert most > 0.9
 
 
 def test_a_load_that_follows_the_volume_keeps_its_cause() -> None:

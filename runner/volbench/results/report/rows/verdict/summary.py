@@ -24,6 +24,8 @@ from volbench.results.report.wording import ADJUSTED, comparison_text, is_adjust
 
 SHOWN_MAX = 4
 """More comparisons than this in one sentence are not read; the rest are counted."""
+MANY = 4
+"""Candidates from which on a headline counts them by its own figure: so the sentence says that it is of all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +109,8 @@ def ranked_sentence(pairs: Sequence[PairSummary]) -> str:
         for verdict, names in verdicts.items()
         if names
     ]
-    return f"Against {baseline}, {'; '.join(groups)}."
+    by = ", by all steps and metrics:" if len(pairs) >= MANY else ","
+    return f"Against {baseline}{by} {'; '.join(groups)}."
 
 
 def pair_sentence(pair: PairSummary, figure: HeadlineFigure | None = None) -> str:
