@@ -116,6 +116,11 @@ def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
         )
     if any(row.ratio is not None and row.ci is None and row.plain_ci is None for row in rows):
         notes.append("No interval: so few cells do not bound the change.")
+    if any((row.baseline_value is None) != (row.candidate_value is None) for row in rows):
+        notes.append(
+            "A dash: no cell of that volume gave the figure. A percentile has none where more transactions were"
+            " without an answer than may lie above it."
+        )
     return notes
 
 

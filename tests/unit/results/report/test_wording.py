@@ -92,6 +92,8 @@ def test_no_bound_is_explained_where_it_stands() -> None:
     (note,) = table_notes([row(0.8, None)])
     assert note.startswith("No interval")
     assert table_notes([row(None, None)]) == []
+    (note,) = table_notes([row(None, None).model_copy(update={"baseline_value": None})])
+    assert note.startswith("A dash: no cell of that volume gave the figure.")
 
 
 def test_an_interval_of_the_cells_as_they_ran_is_printed_and_explained() -> None:
