@@ -27,6 +27,8 @@ SHARED_MIN = 0.1
 """Share of the CPUs that other work took in every cell, from which on no cell shows the idle machine."""
 
 
+ODD_MIN = 0.01
+"""An estimated effect of other work that is no larger is said without a word on its sign."""
 ADJUSTED = ", adjusted for other work"
 """After a figure that is not of the cells as they ran: medians next to it may point the other way."""
 
@@ -210,7 +212,10 @@ def adjustment_text(row: Comparison, adjustment: Adjustment) -> str:
         f"by {change(0.9**slope)} on {name}" for name, slope in slopes.items() if slope is not None
     )
     alike = "".join(f"; on {name} such work hardly varied" for name, slope in slopes.items() if slope is None)
+    factors = [0.9**slope for slope in slopes.values() if slope is not None]
+    is_odd = any(abs(factor - 1) > ODD_MIN and (factor > 1) == (row.better == "higher") for factor in factors)
     differ = "; the two volumes differ in that" if adjustment.differ else ""
+    differ += "; less of it makes nothing faster, so that is chance, or moved with it" if is_odd else ""
     return (
         f"{row.candidate} against {row.baseline} ({row.step}) is adjusted for {LABELS[adjustment.covariate]}, which"
         f" took {percent(adjustment.low)} to {percent(adjustment.high)}: a tenth less {_LEFT[adjustment.covariate]}"

@@ -65,6 +65,7 @@ def test_a_slope_below_zero_is_none_with_its_error() -> None:
     await_ms = float(np.nanmean(samples.awaits_ms["read"]))
     most = volume_share_max(wide, [samples])
     assert most == pytest.approx(min(1.0, CONTRADICTION * 18.09 * await_ms / latency_ms))
+    assert most is not None
     assert most > 0.9
 
 
