@@ -19,7 +19,7 @@ from raw_run import RawStep, client_figures, figure, ratios, raw_steps
 from sentence_runs import ALL, RUNS, build
 from synthetic_run import build_run
 
-from sentences import NUMBER, plain, states, value_of
+from sentences import NUMBER, plain, states, value_of, without_numbers
 from volbench.core.records.metrics import CATALOGUE
 from volbench.core.records.report import Report
 from volbench.results.report.build import build_report
@@ -37,7 +37,6 @@ HEADLINE = re.compile(
     rf"(?P<label>{METRIC}) in (?P<step>[\w/-]+)(?: (?P<change>[\d,.]+(?: %| times) (?:higher|lower)|unchanged)|,)"
 )
 LOSS = re.compile(r"(?P<volume>[\w.-]+) lost (?P<lost>[\d,]+) of (?P<of>[\d,]+) acknowledged commits")
-OF_VERDICTS = re.compile(r"of \d+ candidates \d+ (?:is|are) [^;]+")
 OF_BEST = re.compile(r"(?P<volume>[\w.-]+) (?:is better than \S+ and )?looks best .*?, (?P<change>[^,]+?) than ")
 AS_MEASURED = re.compile(
     rf"as measured, (?P<label>{METRIC}) in (?P<step>[\w/-]+) is (?P<figures>[\d,.]+(?: \S+)? on [^;]+)"
@@ -97,18 +96,6 @@ def test_every_change_of_the_sentence_is_that_of_the_cells(report: Report, steps
         assert is_ratio(steps, (baseline, candidate, step, LABELS[match["label"]]), match["change"]), match[0]
 
 
-def without_numbers(report: Report, step: str, metric: str, text: str) -> str:
-    """The text without how many candidates are better, worse and open by one metric, which are counted again."""
-    match = OF_VERDICTS.search(text)
-    if match is None:
-        return text
-    assert match[0].startswith(f"of {len(report.volumes) - 1} candidates "), text
-    verdicts = [row.verdict for row in report.comparisons if (row.step, row.metric) == (step, metric)]
-    for number, stated in re.findall(r"(\d+) (?:is |are )?(better|worse|equivalent|not decided)", match[0]):
-        assert int(number) == verdicts.count("inconclusive" if stated == "not decided" else stated), text
-    return text.replace(match[0], "")
-
-
 def test_every_number_of_a_headline_is_recomputed(report: Report, steps: list[RawStep]) -> None:
     """What is left after the figures that were checked is no number."""
     text = plain(report.summary.headline)
@@ -143,7 +130,8 @@ def test_every_number_of_a_headline_is_recomputed(report: Report, steps: list[Ra
                 key = (baseline, of_volume["volume"], subject["step"], metric)
                 assert is_ratio(steps, key, of_volume["change"]), text
                 remainder = remainder.replace(of_volume[0], "")
-            remainder = without_numbers(report, subject["step"], metric, remainder)
+            rows = [row for row in report.comparisons if (row.step, row.metric) == (subject["step"], metric)]
+            remainder = without_numbers(remainder, [row.verdict for row in rows])
     elif report.sweep is not None:
         match = re.search(rf"(?P<label>{METRIC}) (?P<change>[\d,.]+(?: %| times) \w+), step (?P<step>\S+) on", text)
         assert match is not None, text

@@ -7,6 +7,7 @@ import re
 NUMBER = re.compile(r"(?<![\w.,-])[×÷+\N{MINUS SIGN}]? ?\d[\d,]*(?:\.\d+)?(?! ?\w*-)(?: %| times)?")
 """A figure with its sign and what makes it a share or a factor; not the number within a name such as `gp2`."""
 CHANGE = re.compile(r"([×÷]) (\d[\d,.]*)|([+\N{MINUS SIGN}])(\d[\d,.]*) %|\b(0) %")
+OF_VERDICTS = re.compile(r"of \d+ candidates \d+ (?:is|are) [^;]+")
 WORDS = re.compile(r"(\d[\d,.]*)( times|(?: %)) (higher|lower)|unchanged")
 
 
@@ -45,3 +46,19 @@ def states(text: str, ratio: float) -> bool:
     if "%" in text:
         return abs(stated - ratio) <= (0.0051 if abs(ratio - 1) >= 0.0995 else 0.00051)
     return abs(stated / ratio - 1) <= 0.0051
+
+
+def without_numbers(text: str, verdicts: list[str]) -> str:
+    """The text without how many candidates are better, worse and open by a metric, which are counted again.
+
+    Args:
+        text: of a headline.
+        verdicts: of each candidate by that metric.
+    """
+    match = OF_VERDICTS.search(text)
+    if match is None:
+        return text
+    assert match[0].startswith(f"of {len(verdicts)} candidates "), text
+    for number, stated in re.findall(r"(\d+) (?:is |are )?(better|worse|equivalent|not decided)", match[0]):
+        assert int(number) == verdicts.count("inconclusive" if stated == "not decided" else stated), text
+    return text.replace(match[0], "")
