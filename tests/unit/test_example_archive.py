@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 
 import example_archive
@@ -59,6 +60,21 @@ def test_another_archive_is_refused_and_the_pages_stay(
         assert text in message
         assert "the committed pages of small stay" in message
     assert {path: path.read_bytes() for path in examples.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["../outside", "/outside", "small/link"])
+def test_nothing_is_written_outside_of_the_directory(tmp_path: Path, name: str) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        member = tarfile.TarInfo(name)
+        if name.endswith("link"):
+            member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(member)
+    with (
+        tarfile.open(tmp_path / "a.tar") as archive,
+        pytest.raises(example_archive.ArchiveFault, match="no file below"),
+    ):
+        example_archive._extract(archive, tmp_path / "target")
+    assert not (tmp_path / "outside").exists()
 
 
 def test_runs_of_no_example_make_no_archive(tmp_path: Path) -> None:
