@@ -43,14 +43,10 @@ def figure_of(cells: Iterable[CellRow], metric: str) -> float | None:
     return median(values) if values else None
 
 
-def figure_cells(cells: Iterable[CellRow], metric: str) -> tuple[Standing | None, tuple[CellRow, ...]]:
+def figure_cells(cells: Sequence[CellRow], metric: str) -> tuple[Standing | None, tuple[CellRow, ...]]:
     """Return the cells that a volume's figure of a metric is of, and their standing; None where none has it."""
-    by_standing: dict[Standing, list[CellRow]] = {}
-    for cell in cells:
-        for standing, _ in _standings((cell,), metric):
-            by_standing.setdefault(standing, []).append(cell)
-    first = [standing for standing in STANDINGS if standing in by_standing][:1]
-    return (first[0], tuple(by_standing[first[0]])) if first else (None, ())
+    standing, _ = population(_standings(cells, metric))
+    return standing, tuple(cell for cell in cells if standing in [of for of, _ in _standings((cell,), metric)])
 
 
 def figure_rows(cells: Sequence[CellRow]) -> tuple[FigureRow, ...]:

@@ -213,7 +213,9 @@ def adjustment_text(row: Comparison, adjustment: Adjustment) -> str:
     )
     alike = "".join(f"; on {name} such work hardly varied" for name, slope in slopes.items() if slope is None)
     factors = [0.9**slope for slope in slopes.values() if slope is not None]
-    is_odd = any(abs(factor - 1) > ODD_MIN and (factor > 1) == (row.better == "higher") for factor in factors)
+    is_odd = any(
+        abs(factor - 1) > ODD_MIN and row.better == ("higher" if factor > 1 else "lower") for factor in factors
+    )
     differ = "; the two volumes differ in that" if adjustment.differ else ""
     differ += "; less of it makes nothing faster, so that is chance, or moved with it" if is_odd else ""
     return (
