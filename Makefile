@@ -69,7 +69,7 @@ test-kubernetes: ## the tests of the kubernetes target, on the current context's
 	@$(BOOTSTRAP) test
 	@made=; $(BIN)/python -c 'import sys; sys.path.insert(0, "tests/support"); import cluster_run; sys.exit(not cluster_run.ready().present)' \
 	  || made=yes; $(BOOTSTRAP) cluster && \
-	  REQUIRE=kubernetes $(BIN)/python -m pytest -m "kubernetes and not slow" $(PYTEST); code=$$?; \
+	  REQUIRE=kubernetes $(BIN)/python -m pytest -m "kubernetes and not slow" --durations=15 $(PYTEST); code=$$?; \
 	  [ -z "$$made" ] || $(PYTHON) tests/lab/kubernetes down; exit $$code
 
 test-profiles: ## MySQL and MariaDB on every emulated profile, killed and without power; writes the table of what they kept

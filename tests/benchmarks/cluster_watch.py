@@ -126,7 +126,7 @@ def run_lanes(kind: str, lanes: int, seconds: float) -> None:
     make = KubernetesPlacement
     if kind == "lanes":
         make = PolledPlacement
-        placement_module.LOGS_PER_S_MAX = 10**6  # each lane shows its progress every two seconds
+        placement_module.LOGS_PER_S_MAX = 10**6  # each lane shows its progress every second
     before = resource.getrusage(resource.RUSAGE_SELF)
 
     def look(lane: int, out: Path) -> None:

@@ -256,19 +256,20 @@ def test_ctrl_c_keeps_what_is_done_and_cleans_up(cluster: ClusterBench) -> None:
 @pytest.mark.timeout(400)
 def test_a_measured_claim_stays_after_ctrl_c_and_another_one_is_refused(cluster: ClusterBench) -> None:
     """The result names the PersistentVolume by its uid; a claim made anew would be another volume."""
-    process = cluster.start("repeats=2", "steps.0.duration=8s", volumes=ONE_VOLUME)
+    process = cluster.start("repeats=3", "steps.0.duration=8s", volumes=ONE_VOLUME)
     cluster.until(lambda: len(cluster.events("cell_finished")) == 1 and cluster.in_step(), process)
     cell = cluster.current_cell()
     live_run.send(process, signal.SIGINT)
     ended = cluster.end(process)
     assert ended.code == 130, ended.output
-    assert '"status": "interrupted"' in (cell / "result.json").read_text(), "the agent ended in good order"
+    result = CellResult.model_validate_json((cell / "result.json").read_text())
+    assert result.status in {"interrupted", "done"}, "the agent ended in good order, or had ended before the signal"
     (claim,) = cluster.objects("persistentvolumeclaims")
     name = claim["metadata"]["name"]
     assert f"kubectl delete pvc -n {cluster.namespace} {name}" in ended.output
-    (measured,) = [result for result in cluster.directory.results() if result.status == "done"]
+    measured = [result for result in cluster.directory.results() if result.status == "done"]
     uid = kubectl("get", "pv", claim["spec"]["volumeName"], "-o", "jsonpath={.metadata.uid}")
-    assert measured.volume_facts.persistent_volume_uid == uid
+    assert {result.volume_facts.persistent_volume_uid for result in measured} == {uid}
     kubectl("delete", "pvc", "-n", cluster.namespace, name)
     refused = cluster.end(cluster.resume())
     assert refused.code == 3, refused.output

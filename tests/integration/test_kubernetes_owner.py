@@ -35,7 +35,7 @@ def test_a_lost_laptop_leaves_no_volume_for_ever(cluster: ClusterBench) -> None:
     """
     kubectl("apply", "-n", cluster.namespace, "-f", "-", stdin=CLAIM)
     volumes = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}?size=1Gi", "b": "pvc:mine"}
-    process = cluster.start("steps.0.duration=60s", options=["ttl=30s"], volumes=volumes)
+    process = cluster.start("steps.0.duration=15s", options=["ttl=30s"], volumes=volumes)
     cluster.until(cluster.in_step, process)
     assert len(volumes_of(cluster)) == 2
     live_run.send(process, signal.SIGKILL)

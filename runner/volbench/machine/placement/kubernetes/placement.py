@@ -36,7 +36,7 @@ from volbench.machine.volume.kinds.claim import LABEL_CELL, LABEL_RUN
 from volbench.machine.volume.kinds.claim_facts import asked_for, identity, persistent_volume
 
 WATCH_S = 1
-PROGRESS_EVERY_S = 2.0
+PROGRESS_EVERY_S = 1.0
 LOGS_PER_S_MAX = 2
 """Of all lanes together; with many lanes each shows its progress less often."""
 GONE_S_MAX = 90.0
