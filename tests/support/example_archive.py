@@ -1,9 +1,10 @@
 """The raw runs behind the examples, in one archive that results/examples/archive.json names by its hash.
 
 The repository has their pages and figures; the runs are too large for it. `make examples-archive
-EXAMPLE_RUNS=DIRECTORY` writes the archive from DIRECTORY/EXAMPLE/RUN, and `make examples ARCHIVE=FILE` renders each
-example's pages again, with the sentences of the present version. Without the file the committed pages stay, and the
-command names them.
+EXAMPLE_RUNS=DIRECTORY` writes the archive from DIRECTORY/EXAMPLE/RUN (EXAMPLE/PART/RUN of an example's further runs),
+and `make examples ARCHIVE=FILE` renders each example's pages again, with the sentences of the present version. A
+further run has figures and Markdown, and a page where the example has one. Without the file the committed pages stay,
+and the command names them.
 """
 
 from __future__ import annotations
@@ -61,11 +62,11 @@ def pack(runs: Path, file: Path, examples: Path = EXAMPLES) -> Archive:
     Raises:
         ArchiveFault: no directory has a run.
     """
+    named = sorted([*runs.glob(f"*/*/{RUN_FILE}"), *runs.glob(f"*/*/*/{RUN_FILE}")])
     newest = {
-        directory.name: max(found)
-        for directory in sorted(runs.iterdir())
-        if (examples / directory.name).is_dir()
-        and (found := [path.parent for path in directory.glob(f"*/{RUN_FILE}")])
+        path.parent.parent.relative_to(runs).as_posix(): path.parent  # the last of a name wins
+        for path in named
+        if (examples / path.parent.parent.relative_to(runs)).is_dir()
     }
     if not newest:
         raise ArchiveFault(f"{runs}: no directory is named like an example and has a run")
@@ -117,7 +118,8 @@ def render(file: Path, examples: Path = EXAMPLES) -> tuple[str, ...]:
             directory = RunDirectory.open(Path(scratch, name, run))
             write_reports(directory)
             for page in ("report.md", "report.html"):
-                shutil.copy(directory.path / page, examples / name / page)
+                if page == "report.md" or "/" not in name or (examples / name / page).is_file():
+                    shutil.copy(directory.path / page, examples / name / page)
             store_text(examples / name / REPORT, (directory.path / "report.json").read_text(encoding="utf-8"))
     return tuple(index.examples)
 

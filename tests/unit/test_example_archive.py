@@ -17,7 +17,8 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """An archive of one example's run, and the directory of the examples."""
     directory = tmp_path_factory.mktemp("examples")
     runs, examples = directory / "runs", directory / "examples"
-    (examples / "small").mkdir(parents=True)
+    (examples / "small/remedy").mkdir(parents=True)
+    build_run(runs / "small/remedy", two_volumes(repeats=1))
     run = build_run(runs / "small", two_volumes(repeats=1))
     record = json.loads((run.path / "run.json").read_text())
     record["command"] += ["--out", "/home/somebody/runs"]
@@ -29,7 +30,8 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_pages_are_rendered_from_the_archive(packed: tuple[Path, Path]) -> None:
     file, examples = packed
-    assert example_archive.render(file, examples) == ("small",)
+    assert example_archive.render(file, examples) == ("small", "small/remedy")
+    assert sorted(path.name for path in (examples / "small/remedy").iterdir()) == ["report.json.xz", "report.md"]
     report = json.loads(stored_text(examples / "small" / REPORT))
     assert report["run_id"] == example_archive.read_index(examples).examples["small"]
     assert (examples / "small/report.html").read_text().startswith("<!doctype html>")
@@ -39,7 +41,7 @@ def test_pages_are_rendered_from_the_archive(packed: tuple[Path, Path]) -> None:
 
 def test_the_same_runs_are_the_same_archive(packed: tuple[Path, Path], tmp_path: Path) -> None:
     file, examples = packed
-    (tmp_path / "small").mkdir()
+    (tmp_path / "small/remedy").mkdir(parents=True)
     first = example_archive.read_index(examples)
     again = example_archive.pack(file.parent / "runs", tmp_path / "runs.tar.xz", tmp_path)
     assert (again.sha256, again.size_bytes) == (first.sha256, first.size_bytes)
@@ -58,7 +60,7 @@ def test_another_archive_is_refused_and_the_pages_stay(
         assert example_archive.main(["render", str(wrong)]) == 2
         message = capsys.readouterr().err
         assert text in message
-        assert "the committed pages of small stay" in message
+        assert "the committed pages of small, small/remedy stay" in message
     assert {path: path.read_bytes() for path in examples.rglob("*") if path.is_file()} == before
 
 
