@@ -1,10 +1,10 @@
 """The raw runs behind the examples, in one archive that results/examples/archive.json names by its hash.
 
 The repository has their pages and figures; the runs are too large for it. `make examples-archive
-EXAMPLE_RUNS=DIRECTORY` writes the archive from DIRECTORY/EXAMPLE/RUN (EXAMPLE/PART/RUN of an example's further runs),
-and `make examples ARCHIVE=FILE` renders each example's pages again, with the sentences of the present version. A
-further run has figures and Markdown, and a page where the example has one. Without the file the committed pages stay,
-and the command names them.
+EXAMPLE_RUNS=DIRECTORY` writes the archive from DIRECTORY/EXAMPLE/RUN (EXAMPLE/PART/RUN of an example's further
+runs), and `make examples ARCHIVE=FILE` renders each example's pages again, with the sentences of the present
+version. A further run has figures and Markdown, and a page where the example has one. Without the file the
+committed pages stay, and the command names them.
 """
 
 from __future__ import annotations

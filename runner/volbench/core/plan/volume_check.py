@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from volbench.core.base.nearest import nearest_match
 from volbench.core.base.text import counted
 from volbench.core.plan.variants import expand_variants, with_spec_options
 from volbench.core.profile.layout import require_target
@@ -56,6 +57,7 @@ def suite_volume_faults(suite: SuiteFile) -> Iterator[tuple[tuple[str, ...], str
             wrong = True
             yield ("volumes", name), _in_a_line(error)
     yield from forecast_faults(suite)
+    yield from _prediction_faults(suite)
     for factor, fault in _sweep_faults(suite, specs):
         wrong = True
         yield ("sweep", "factors", factor), fault
@@ -64,6 +66,17 @@ def suite_volume_faults(suite: SuiteFile) -> Iterator[tuple[tuple[str, ...], str
             expand_variants(specs, suite.sweep)
         except UsageError as error:
             yield ("sweep",), _in_a_line(error)
+
+
+def _prediction_faults(suite: SuiteFile) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield (key, fault) of predictions for volumes that the suite does not have, or make by its sweep."""
+    predictions = suite.forecast.predictions if suite.forecast is not None and suite.volumes else ()
+    for number, row in enumerate(predictions):
+        for key, name in (("volume", row.volume), ("against", row.against)):
+            if name and name.partition(".")[0] not in suite.volumes:
+                nearest = nearest_match(name, suite.volumes)
+                more = f"; the nearest is {nearest!r}" if nearest else ""
+                yield ("forecast", "predictions", str(number), key), f"the suite has no volume {name!r}{more}"
 
 
 def forecast_faults(suite: SuiteFile) -> Iterator[tuple[tuple[str, ...], str]]:

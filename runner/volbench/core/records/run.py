@@ -173,3 +173,27 @@ def skipped_cells(events: Iterable[JournalEvent]) -> frozenset[str]:
     decided = [event for event in every if event.event == "volume_decided"]
     decided += [event for event in since_extended(every) if event.event == "run_decided"]
     return frozenset(str(cell_id) for event in decided for cell_id in event.details.get("skipped", ()))
+
+
+def not_begun(events: Iterable[JournalEvent]) -> frozenset[str]:
+    """The ids of the cells that are to be repeated and were not started since."""
+    waiting: set[str] = set()
+    for event in events:
+        if event.event == "cell_replaced" and event.cell_id:
+            waiting.add(event.cell_id)
+        elif event.event == "cell_started" and event.cell_id:
+            waiting.discard(event.cell_id)
+    return frozenset(waiting)
+
+
+def repeated_cells(events: Iterable[JournalEvent]) -> frozenset[str]:
+    """The ids of the cells whose repeat ended. One that is to be repeated anew, since it was cut short, is none."""
+    chosen: set[str] = set()
+    ended: set[str] = set()
+    for event in events:
+        if event.event == "cell_replaced" and event.cell_id:
+            chosen.add(event.cell_id)
+            ended.discard(event.cell_id)
+        elif event.event == "cell_finished" and event.cell_id in chosen:
+            ended.add(event.cell_id)
+    return frozenset(ended)

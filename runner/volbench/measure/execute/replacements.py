@@ -13,7 +13,8 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from volbench.core.plan.cost import replacements_max
-from volbench.core.records.run import JournalEvent, PlannedCell
+from volbench.core.records.cell import CellResult
+from volbench.core.records.run import PlannedCell, not_begun
 from volbench.measure.execute.completion import delayed_share, is_valid
 from volbench.results.store.run_directory import RunDirectory
 
@@ -42,14 +43,16 @@ class Replacements:
     def choose(self, cells: Sequence[PlannedCell]) -> list[PlannedCell]:
         """Return which of these cells to repeat, as many as the budget leaves; a part of a run has its share.
 
-        What an interrupted call did not get to comes first.
+        What an interrupted call did not get to comes first, with neighbours that it had repeated: the rest would be
+        of another time.
         """
         with self._lock:
+            self._settle(cells)
             return self._begun(cells) or self._choose(cells)
 
     def _begun(self, cells: Sequence[PlannedCell]) -> list[PlannedCell]:
         """Return the cells whose repeat was decided and has not begun."""
-        waiting = _not_begun(self._directory.events())
+        waiting = not_begun(self._directory.events())
         return [cell for cell in cells if cell.cell_id in waiting]
 
     def _choose(self, cells: Sequence[PlannedCell]) -> list[PlannedCell]:
@@ -90,22 +93,44 @@ class Replacements:
         result = self._directory.result(cell_id)
         return result is not None and is_valid(result)
 
-    def select_less_disturbed(self, cells: Sequence[PlannedCell]) -> None:
-        """Use that attempt of neighbours that were repeated in which the worst one was disturbed less.
+    def settle(self, cells: Sequence[PlannedCell]) -> None:
+        """Decide which attempt of neighbours that were repeated counts: the same one for all of them.
 
-        Only the extent of the disturbance decides, never the figures.
+        Where all were repeated, that in which the worst one was disturbed less: only the extent of the disturbance
+        decides, never the figures. Where a repeat is missing, for the run was interrupted or a cell failed, the
+        attempt before it, and all of them are to be repeated anew.
         """
+        with self._lock:
+            self._settle(cells)
+
+    def _settle(self, cells: Sequence[PlannedCell]) -> None:
+        events = self._directory.events()
+        chosen, waiting = {event.cell_id for event in events if event.event == "cell_replaced"}, not_begun(events)
         for neighbours in neighbours_of(cells):
-            cell_ids = [cell.cell_id for cell in neighbours]
-            current = [self._directory.result(cell_id) for cell_id in cell_ids]
-            previous = [self._directory.last_attempt(cell_id) for cell_id in cell_ids]
-            before = [result for result in previous if result is not None and result.status == "done"]
-            after = [result for result in current if result is not None and result.status == "done"]
-            if len(before) < len(cell_ids) or len(after) < len(cell_ids):
-                continue
-            if max(map(delayed_share, before)) < max(map(delayed_share, after)):
-                for cell_id in cell_ids:
-                    self._directory.put_back(cell_id)
+            cell_ids = [cell.cell_id for cell in neighbours if cell.cell_id in chosen]
+            begun = [cell_id for cell_id in cell_ids if cell_id not in waiting]
+            if len(begun) < len(cell_ids) or not all(map(self._is_done, begun)):
+                self._undo(begun)
+            elif begun:
+                self._select_less_disturbed(begun)
+
+    def _select_less_disturbed(self, cell_ids: Sequence[str]) -> None:
+        before = [self._directory.last_attempt(cell_id) for cell_id in cell_ids]
+        after = [self._directory.result(cell_id) for cell_id in cell_ids]
+        is_complete = all(result is not None and result.status == "done" for result in before)
+        if is_complete and _worst(before) < _worst(after):
+            for cell_id in cell_ids:
+                self._directory.put_back(cell_id)
+
+    def _undo(self, cell_ids: Sequence[str]) -> None:
+        """Put back the attempt before the repeat, where it was done, and decide on the repeat anew."""
+        for cell_id in cell_ids:
+            if self._directory.put_back_done(cell_id):
+                self._directory.journal.append("cell_replaced", cell_id=cell_id)
+
+    def _is_done(self, cell_id: str) -> bool:
+        result = self._directory.result(cell_id)
+        return result is not None and result.status == "done"
 
     def _reason_text(self, cell_id: str, invalid: Sequence[str]) -> str:
         if cell_id not in invalid:
@@ -124,12 +149,6 @@ def neighbours_of(cells: Iterable[PlannedCell]) -> list[Neighbours]:
     return list(groups.values())
 
 
-def _not_begun(events: Iterable[JournalEvent]) -> set[str]:
-    """Return the ids of the cells that are to be repeated and were not started since."""
-    waiting: set[str] = set()
-    for event in events:
-        if event.event == "cell_replaced" and event.cell_id:
-            waiting.add(event.cell_id)
-        elif event.event == "cell_started" and event.cell_id:
-            waiting.discard(event.cell_id)
-    return waiting
+def _worst(results: Iterable[CellResult | None]) -> float:
+    """Return the largest delayed share of some cells."""
+    return max(delayed_share(result) for result in results if result is not None)

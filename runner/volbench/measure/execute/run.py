@@ -162,9 +162,14 @@ class Orchestrator:
     def _replace_invalid(self, cells: Sequence[PlannedCell]) -> list[VolbenchError]:
         """Repeat those of the cells that are invalid, as often as the plan allows."""
         failures: list[VolbenchError] = []
-        while not failures and (repeated_cells := self._replacements.choose(cells)):
-            failures = self._run_cells(cells, [cell.cell_id for cell in repeated_cells])
-            self._replacements.select_less_disturbed(repeated_cells)
+        while not failures and (
+            repeated_cells := self._replacements.choose([cell for cell in cells if self._is_available(cell)])
+        ):
+            try:
+                failures = self._run_cells(cells, [cell.cell_id for cell in repeated_cells])
+            finally:
+                with self._interruptions.deferred():
+                    self._replacements.settle(repeated_cells)
         return failures
 
     def _run_by_lane(self) -> list[VolbenchError]:

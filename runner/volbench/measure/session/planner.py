@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.core.base.text import ignore_messages
 from volbench.core.plan.cost import Cost, estimate
+from volbench.core.plan.known_predictions import known_predictions
 from volbench.core.plan.new_run import plan_run
 from volbench.core.plan.order import Treatment
 from volbench.core.plan.step_needs import check_needs
@@ -26,7 +27,7 @@ from volbench.core.records.run import (
 from volbench.core.suite.load import load_suite
 from volbench.core.suite.model import SuiteFile
 from volbench.core.suite.sweep import with_parameters
-from volbench.errors import UsageError
+from volbench.errors import RunUnreadable, UsageError
 from volbench.machine.host.host import host_facts
 from volbench.machine.placement.attach import without_password
 from volbench.machine.placement.kubernetes.node_blocks import check_blocks
@@ -41,6 +42,7 @@ from volbench.measure.session.power_cuts import check_power_cuts
 from volbench.measure.session.servers import TargetRequest, servers_of
 from volbench.measure.session.targets import choose_target, with_flavor
 from volbench.results.store.journal import utc_now
+from volbench.results.store.references import check_run
 from volbench.results.store.run_directory import new_run_id
 
 
@@ -105,6 +107,7 @@ def plan_suite(
     check_roles(specs, flavor=suite.server.flavor, option=suite.server.option)
     spreads, treatments = expand_variants(specs, suite.sweep)
     check_needs(suite.steps, spreads, target)
+    suite = _with_known_predictions(suite, [spec.name for spec in spreads], say)
     chosen_options = servers.options()
     if target == "kubernetes":
         check_volume_names(chosen_options, [spec.name for spec in specs])
@@ -122,7 +125,33 @@ def plan_suite(
         command=tuple(map(without_password, command)),
         host=host_facts(),
     )
+    _check_names(run, source.path)
     return Planned(run=run, cost=_cost(suite, treatments), attached=servers.attached)
+
+
+def _with_known_predictions(
+    suite: ResolvedSuite, volumes: Collection[str], say: Callable[[str], None]
+) -> ResolvedSuite:
+    known, unknown = known_predictions(suite, volumes)
+    if unknown:
+        say(
+            f"predictions for {', '.join(unknown)} are left out: the run has no such"
+            f" {'volume' if len(unknown) == 1 else 'volumes'}"
+        )
+    return known
+
+
+def _check_names(run: RunRecord, path: Path) -> None:
+    """Raise UsageError for a suite that names a step which it does not have: nobody could read the run."""
+    try:
+        check_run(run, path)
+    except RunUnreadable as error:
+        raise UsageError(
+            "the suite names what the run does not have",
+            where=error.where,
+            evidence=error.evidence,
+            next_step=f"correct {path}",
+        ) from error
 
 
 def until_settings(until: str | None, settings: Sequence[str]) -> list[str]:

@@ -152,13 +152,24 @@ class RunDirectory:
         directory.rename(apart)
         return apart
 
-    def put_back(self, cell_id: str) -> None:
-        """Exchange the cell's attempt for the one that was set apart last; interrupted, the cell is undone."""
-        directory, apart = self.cell_dir(cell_id), self._kept_attempts(cell_id)[-1]
+    def put_back(self, cell_id: str, apart: Path | None = None) -> None:
+        """Exchange the cell's attempt for one that was set apart, the last; interrupted, the cell is undone."""
+        directory, apart = self.cell_dir(cell_id), apart or self._kept_attempts(cell_id)[-1]
         moved = apart.with_name(f"{apart.name}.new")
-        directory.rename(moved)
+        if directory.exists():
+            directory.rename(moved)
         apart.rename(directory)
-        moved.rename(apart)
+        if moved.exists():
+            moved.rename(apart)
+
+    def put_back_done(self, cell_id: str) -> bool:
+        """Exchange the cell's attempt for the last one before it that was done. Return whether there is one."""
+        for apart in reversed(self._kept_attempts(cell_id)):
+            path = apart / RESULT_FILE
+            if path.exists() and read_record(path, CellResult, schema=RESULT_SCHEMA).status == "done":
+                self.put_back(cell_id, apart)
+                return True
+        return False
 
     def last_attempt(self, cell_id: str) -> CellResult | None:
         """The result of the attempt that was set apart last, if it left one."""

@@ -118,18 +118,64 @@ def test_equal_volumes_of_which_one_is_disturbed_stay_equal_on_a_machine_that_sl
     assert row.verdict not in ("better", "worse"), (row.ratio, row.ci, row.reason)
 
 
-def test_an_interrupted_repeat_goes_on_with_the_rest_of_its_block(bench: Replacing) -> None:
-    first, second = bench.directory.run.cells[:2]
+def interrupt_the_repeat_of(bench: Replacing, cell_id: str) -> None:
+    """Run to the first repeat of a cell, and press Ctrl-C there."""
+    first = bench.directory.run.cells[0].cell_id
 
-    def ctrl_c(cell_id: str, attempt: int, result: CellResult) -> CellResult:
-        if (cell_id, attempt) == (first.cell_id, 2):
+    def ctrl_c(running: str, attempt: int, result: CellResult) -> CellResult:
+        if (running, attempt) == (cell_id, 2):
             raise KeyboardInterrupt
-        return disturbed(result, delayed_share=1.0) if (cell_id, attempt) == (first.cell_id, 1) else result
+        return disturbed(result, delayed_share=1.0) if (running, attempt) == (first, 1) else result
 
     with pytest.raises(KeyboardInterrupt):
         bench.run(ctrl_c)
-    bench.run(lambda _cell, _attempt, result: result)
-    attempts = {result.cell_id: result.attempt for result in bench.directory.results()}
-    assert attempts[first.cell_id] > 1
-    assert attempts[second.cell_id] == 2
-    assert sum(event.event == "cell_replaced" for event in bench.directory.events()) == 2
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_what_was_done_counts_until_a_block_is_repeated(bench: Replacing, number: int) -> None:
+    """An interrupted repeat leaves the first attempts of the whole block, and the report says what was planned."""
+    interrupt_the_repeat_of(bench, bench.directory.run.cells[number].cell_id)
+    results = bench.directory.results()
+    assert {(result.attempt, result.status) for result in results} == {(1, "done")}
+    assert len(results) == len(bench.directory.run.cells)
+    caveats = " ".join(build_report(bench.directory).summary.caveats)
+    assert "2 repeats of disturbed cells and their neighbours were planned and not made: `volbench" in caveats
+    assert "because an outside disturbance" not in caveats
+
+
+def test_a_resume_repeats_the_whole_block_anew(bench: Replacing) -> None:
+    """Half of it before the interrupt and half of it today would be of two times."""
+    first, second = (cell.cell_id for cell in bench.directory.run.cells[:2])
+    interrupt_the_repeat_of(bench, second)
+    target = bench.run(lambda _cell, _attempt, result: result)
+    assert target.launched == [first, second]
+    caveats = " ".join(build_report(bench.directory).summary.caveats)
+    assert "2 cells were repeated, neighbours in time together" in caveats
+    assert "not made" not in caveats
+
+
+def test_a_killed_run_repeats_the_whole_block_anew(bench: Replacing) -> None:
+    """Nobody put the first attempts back before the kill."""
+    first, second = (cell.cell_id for cell in bench.directory.run.cells[:2])
+    interrupt_the_repeat_of(bench, second)
+    bench.directory.put_back(first)  # as the kill would have left them: one repeated, one begun
+    bench.directory.journal.append("cell_started", cell_id=first, attempt=2)
+    bench.directory.journal.append("cell_started", cell_id=second, attempt=2)
+    bench.directory.put_back(second)
+    target = bench.run(lambda _cell, _attempt, result: result)
+    assert sorted(target.launched[-2:]) == sorted([first, second])
+    done = {result.cell_id: result for result in bench.directory.results()}
+    assert all(result.status == "done" for result in done.values())
+    assert len(done) == len(bench.directory.run.cells)
+
+
+def test_a_repeat_that_fails_leaves_the_first_attempt(bench: Replacing) -> None:
+    first = bench.directory.run.cells[0].cell_id
+
+    def change(cell_id: str, attempt: int, result: CellResult) -> CellResult:
+        if attempt > 1:
+            return result.model_copy(update={"status": "failed"})
+        return disturbed(result, delayed_share=1.0) if cell_id == first else result
+
+    bench.run(change)
+    assert {(result.attempt, result.status) for result in bench.directory.results()} == {(1, "done")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from volbench.cli.runs.plan import show_plan
 from volbench.errors import UsageError
 from volbench.measure.session.planner import Planned, make_plan
 from volbench.measure.session.servers import TargetRequest
+from volbench.results.store.references import check_run
 
 SUITES = Path(__file__).parents[4] / "suites"
 
@@ -101,3 +103,60 @@ def test_a_dump_at_an_address_is_planned_with_its_place_in_the_cache_and_not_dow
     sweep = "sweep={factors: {dataset.path: {base: a.sql, levels: [b.sql]}}}"
     with pytest.raises(UsageError, match="a sweep cannot download"):
         make_plan(suite, volumes, TargetRequest(target="local"), settings=[sweep])
+
+
+PREDICTING = [path for path in sorted(SUITES.glob("*.yaml")) if "predictions:" in path.read_text()]
+
+
+@pytest.mark.parametrize("path", PREDICTING, ids=lambda path: path.stem)
+def test_every_suite_can_be_planned_on_volumes_of_the_users_own(path: Path, tmp_path: Path) -> None:
+    """A suite predicts for volumes of its own; a run on others has none such, and nobody could read it."""
+    said: list[str] = []
+    plan = make_plan(
+        path,
+        [f"mine=path:{tmp_path}"],
+        TargetRequest(target="local"),
+        settings=["sweep=null"],
+        say=said.append,
+    )
+    check_run(plan.run, path)
+    assert plan.run.suite.forecast is None or not plan.run.suite.forecast.predictions
+    assert any("are left out: the run has no such volume" in line for line in said)
+
+
+def test_predictions_of_the_volumes_that_a_run_has_stay(tmp_path: Path) -> None:
+    volumes = [f"ebs=path:{tmp_path}", "efs=path:/mnt/efs"]
+    plan = make_plan(SUITES / "efs-small-files.yaml", volumes, TargetRequest(target="local"))
+    assert plan.run.suite.forecast is not None
+    names = {(row.volume, row.against) for row in plan.run.suite.forecast.predictions}
+    assert names == {("ebs", ""), ("efs", ""), ("efs", "ebs")}
+
+
+SUITE = """
+schema: 2
+name: small
+dataset: {{tables: 1, rows: 1000}}
+steps: [{{kind: oltp, name: reads, test: oltp_point_select, threads: 1, duration: 2s}}]
+volumes: {{gp3: "path:/mnt/gp3"}}
+forecast:
+  predictions:
+    - {{volume: {volume}, step: {step}, metric: tps, value: 100, derivation: "none"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("volume", "step", "message"),
+    [
+        ("gp33", "reads", r"no volume 'gp33'; the nearest is 'gp3'"),
+        ("gp3", "read", r"no step 'read'; the nearest of 1 is 'reads'"),
+    ],
+)
+def test_a_prediction_for_what_the_suite_does_not_have_is_refused(
+    tmp_path: Path, volume: str, step: str, message: str
+) -> None:
+    """Before the run's directory is made: a run with such a name cannot be read."""
+    path = tmp_path / "small.yaml"
+    path.write_text(SUITE.format(volume=volume, step=step))
+    with pytest.raises(UsageError) as refused:
+        make_plan(path, [], TargetRequest(target="local"))
+    assert re.search(message, str(refused.value))

@@ -20,7 +20,7 @@ from volbench.core.records.cell import (
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.metrics import PRIMARY_METRICS
 from volbench.core.records.report import CellRow, FigureRow, ServerRow, VolumeRow
-from volbench.core.records.run import JournalEvent, RunRecord
+from volbench.core.records.run import JournalEvent, RunRecord, not_begun, repeated_cells
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary
 from volbench.results.compare.figures import figure_rows, standing_of
@@ -75,7 +75,7 @@ def caveats(
         *_of_places(run, volumes),
         *progress_caveats(run, with_result, events),
         *_of_limits(run),
-        *_of_replacements(sum(event.event == "cell_replaced" for event in events)),
+        *_of_replacements(events),
         *_of_validity(cells, pairs),
         *_of_figures(cells),
         *_of_adjustments(pairs),
@@ -240,13 +240,17 @@ def _span(low: float, high: float) -> str:
     return percent(low) if percent(low) == percent(high) else f"{percent(low)} to {percent(high)}"
 
 
-def _of_replacements(replaced: int) -> Iterator[str]:
-    if replaced:
+def _of_replacements(events: Sequence[JournalEvent]) -> Iterator[str]:
+    if replaced := len(repeated_cells(events)):
         cells = "cells were" if replaced > 1 else "cell was"
         yield (
             f"{replaced} {cells} repeated, neighbours in time together, because an outside disturbance had made a"
             " first attempt invalid; cells/*.attempt-* has the files of each attempt."
         )
+    if waiting := len(not_begun(events)):
+        repeats, were = counted(waiting, "repeat"), "was" if waiting == 1 else "were"
+        more = "" if events[-1].event == "run_finished" else ": `volbench resume RUN` makes them"
+        yield f"{repeats} of disturbed cells and their neighbours {were} planned and not made{more}."
 
 
 def _of_validity(cells: Sequence[CellRow], pairs: Sequence[PairSummary]) -> Iterator[str]:
