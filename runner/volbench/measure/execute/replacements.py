@@ -43,11 +43,9 @@ class Replacements:
     def choose(self, cells: Sequence[PlannedCell]) -> list[PlannedCell]:
         """Return which of these cells to repeat, as many as the budget leaves; a part of a run has its share.
 
-        What an interrupted call did not get to comes first, with neighbours that it had repeated: the rest would be
-        of another time.
+        What an interrupted call did not get to comes first.
         """
         with self._lock:
-            self._settle(cells)
             return self._begun(cells) or self._choose(cells)
 
     def _begun(self, cells: Sequence[PlannedCell]) -> list[PlannedCell]:

@@ -141,6 +141,7 @@ class Orchestrator:
             if resumed:
                 self._directory.journal.append("run_resumed", mounts=mounts)
                 self._recover_previous_run()
+                self._replacements.settle(self._run.cells)
             else:
                 self._directory.journal.append("run_started", mounts=mounts, **self._budget)
             failures = self._run_by_lane() if self._has_lanes and not self._until_decided else self._run_in_order()

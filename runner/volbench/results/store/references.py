@@ -14,6 +14,7 @@ from volbench.core.base.nearest import nearest_match
 from volbench.core.records.cell import CellResult, StepResult
 from volbench.core.records.metrics import PLACEMENT_STEP
 from volbench.core.records.run import JournalEvent, RunRecord
+from volbench.core.records.steps import STEP_KINDS, Step
 from volbench.errors import RunUnreadable
 
 CELLS_MAX = 10**9
@@ -28,7 +29,7 @@ def check_run(run: RunRecord, where: Path) -> None:
         raise _fault(where, "volumes", "the run has no volume")
     _check_unique(where, "volumes", volumes)
     _check_unique(where, "cells", [cell.cell_id for cell in run.cells])
-    _check_unique(where, "suite.steps", [step.name for step in run.suite.steps])
+    _check_unique(where, "suite.steps", [_row_of(step) for step in run.suite.steps])
     for number, cell in enumerate(run.cells):
         _check_known(where, f"cells.{number}.volume", cell.volume, volumes, "volume")
         if not (0 <= cell.block <= CELLS_MAX and 0 <= cell.repeat <= CELLS_MAX):
@@ -66,6 +67,12 @@ def check_events(run: RunRecord, events: Iterable[JournalEvent], where: Path) ->
     for number, event in enumerate(events):
         if event.cell_id:
             _check_known(where, f"event {number}: cell_id", event.cell_id, cells, "cell")
+
+
+def _row_of(step: Step) -> str:
+    """Return a step's name, with its value of a parameter that a suite may list, such as `threads: [1, 8, 32]`."""
+    key = STEP_KINDS[step.kind].expanded
+    return f"{step.name} ({key} {', '.join(map(str, getattr(step, key)))})" if key else str(step.name)
 
 
 def _spans(step: StepResult) -> Iterator[tuple[str, tuple[float, float]]]:

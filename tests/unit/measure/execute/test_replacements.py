@@ -10,6 +10,7 @@ from fake_target import BUSY, Bench, FakeTarget, Script, disturbed, scaled
 from synthetic_run import SyntheticVolume
 
 from volbench.core.records.cell import CellResult
+from volbench.errors import StepFailed
 from volbench.results.report.build import build_report
 from volbench.results.report.formats.terminal import summary_lines
 from volbench.results.report.rows.verdict.replace import cells_to_replace
@@ -155,18 +156,17 @@ def test_a_resume_repeats_the_whole_block_anew(bench: Replacing) -> None:
 
 
 def test_a_killed_run_repeats_the_whole_block_anew(bench: Replacing) -> None:
-    """Nobody put the first attempts back before the kill."""
+    """Nobody put the first attempts back before the kill: the first cell is repeated, the second one begun."""
     first, second = (cell.cell_id for cell in bench.directory.run.cells[:2])
     interrupt_the_repeat_of(bench, second)
-    bench.directory.put_back(first)  # as the kill would have left them: one repeated, one begun
-    bench.directory.journal.append("cell_started", cell_id=first, attempt=2)
-    bench.directory.journal.append("cell_started", cell_id=second, attempt=2)
-    bench.directory.put_back(second)
-    target = bench.run(lambda _cell, _attempt, result: result)
-    assert sorted(target.launched[-2:]) == sorted([first, second])
-    done = {result.cell_id: result for result in bench.directory.results()}
-    assert all(result.status == "done" for result in done.values())
-    assert len(done) == len(bench.directory.run.cells)
+    for cell_id in (first, second):
+        bench.directory.journal.append("cell_started", cell_id=cell_id, attempt=2)
+        bench.directory.put_back(cell_id)
+    assert [bench.directory.result(cell_id) is None for cell_id in (first, second)] == [False, True]
+    bench.run(lambda _cell, _attempt, result: result)
+    attempts = {result.cell_id: result.attempt for result in bench.directory.results()}
+    assert min(attempts[first], attempts[second]) > 2
+    assert len(attempts) == len(bench.directory.run.cells)
 
 
 def test_a_repeat_that_fails_leaves_the_first_attempt(bench: Replacing) -> None:
@@ -177,5 +177,6 @@ def test_a_repeat_that_fails_leaves_the_first_attempt(bench: Replacing) -> None:
             return result.model_copy(update={"status": "failed"})
         return disturbed(result, delayed_share=1.0) if cell_id == first else result
 
-    bench.run(change)
+    with pytest.raises(StepFailed):
+        bench.orchestrator(bench.target(change), invalid_cells=cells_to_replace).run()
     assert {(result.attempt, result.status) for result in bench.directory.results()} == {(1, "done")}

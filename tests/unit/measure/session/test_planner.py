@@ -9,7 +9,8 @@ import pytest
 
 from volbench.cli import console
 from volbench.cli.runs.plan import show_plan
-from volbench.errors import UsageError
+from volbench.core.records.steps.oltp import OltpStep
+from volbench.errors import RunUnreadable, UsageError
 from volbench.measure.session.planner import Planned, make_plan
 from volbench.measure.session.servers import TargetRequest
 from volbench.results.store.references import check_run
@@ -140,7 +141,7 @@ steps: [{{kind: oltp, name: reads, test: oltp_point_select, threads: 1, duration
 volumes: {{gp3: "path:/mnt/gp3"}}
 forecast:
   predictions:
-    - {{volume: {volume}, step: {step}, metric: tps, value: 100, derivation: "none"}}
+    - {{volume: {volume}, step: {step}, metric: tps, value: 100, derivation: "an example without a source"}}
 """
 
 
@@ -160,3 +161,14 @@ def test_a_prediction_for_what_the_suite_does_not_have_is_refused(
     with pytest.raises(UsageError) as refused:
         make_plan(path, [], TargetRequest(target="local"))
     assert re.search(message, str(refused.value))
+
+
+def test_a_step_for_each_of_several_thread_levels_can_be_read(tmp_path: Path) -> None:
+    """`threads: [1, 8]` makes two steps of one name, which their threads tell apart."""
+    plan = make_plan(SUITES / "oltp.yaml", [f"a=path:{tmp_path}"], TargetRequest(target="local"))
+    steps = [step for step in plan.run.suite.steps if isinstance(step, OltpStep)]
+    assert len({step.name for step in steps}) < len(steps)
+    check_run(plan.run, tmp_path)
+    twice = plan.run.suite.model_copy(update={"steps": (*plan.run.suite.steps, steps[0])})
+    with pytest.raises(RunUnreadable, match=r"\(threads 1\)' is there twice"):
+        check_run(plan.run.model_copy(update={"suite": twice}), tmp_path)
