@@ -17,6 +17,8 @@ def known_predictions(suite: ResolvedSuite, volumes: Collection[str]) -> tuple[R
     unknown = sorted(set().union(*named).difference(volumes))
     if forecast is None or not unknown:
         return suite, ()
-    kept = tuple(row for row, names in zip(forecast.predictions, named, strict=True) if names.isdisjoint(unknown))
-    left = forecast.model_copy(update={"predictions": kept}) if kept or forecast.step else None
+    predictions = tuple(
+        row for row, names in zip(forecast.predictions, named, strict=True) if names.isdisjoint(unknown)
+    )
+    left = forecast.model_copy(update={"predictions": predictions}) if predictions or forecast.step else None
     return suite.model_copy(update={"forecast": left}), tuple(unknown)

@@ -132,13 +132,13 @@ def plan_suite(
 def _with_known_predictions(
     suite: ResolvedSuite, volumes: Collection[str], say: Callable[[str], None]
 ) -> ResolvedSuite:
-    known, unknown = known_predictions(suite, volumes)
+    predicted, unknown = known_predictions(suite, volumes)
     if unknown:
         say(
             f"predictions for {', '.join(unknown)} are left out: the run has no such"
             f" {'volume' if len(unknown) == 1 else 'volumes'}"
         )
-    return known
+    return predicted
 
 
 def _check_names(run: RunRecord, path: Path) -> None:
