@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fuzzed.reader import ROOT, Reader, files, of_text, texts
+from volbench.core.profile.claim_path import parse_claim_path
 from volbench.core.profile.files import whole_profile
 from volbench.core.profile.resolve import resolve, resolve_spec
 from volbench.core.profile.spec import parse_volume
@@ -134,6 +135,12 @@ READERS: tuple[Reader, ...] = (
             "d=storage-class:gp3?size=100Gi",
             "e=docker-volume:x?create=yes",
         ),
+        share=20,
+    ),
+    Reader(
+        name="claim-path",
+        read=_line(parse_claim_path),
+        seeds=texts("pvc:dumps/2026/shop.sql.gz", "pvc:restored", "/data/shop.sql"),
         share=20,
     ),
     Reader(

@@ -33,11 +33,13 @@ from volbench.measure.execute.templates import template_cells
 from volbench.measure.execute.volumes import volume_key
 from volbench.measure.session.planner import make_plan
 from volbench.measure.session.servers import TargetRequest
+from volbench.measure.session.targets import own_data_of
 from volbench.results.store.run_directory import new_run_id
 
 if TYPE_CHECKING:
     from volbench.core.records.snapshots import SnapshotTimes
     from volbench.machine.placement.kubernetes.leftovers import RunObjects
+    from volbench.machine.placement.kubernetes.own_data import OwnData
 
 app = typer.Typer(help="Runs on Kubernetes: manifests, runs without this machine, leftovers.", no_args_is_help=True)
 k8s_runner.add_commands(app)
@@ -227,17 +229,20 @@ def manifests_of(run: RunRecord, *, everything: bool) -> Iterator[dict[str, Any]
 
     tools = str(run.target_options.get("tools", "")) or tools_image()
     yield owner_manifest(run.run_id, ttl_s=read_options(run.target_options).ttl_s, image=tools)
+    own = own_data_of(run)
+    if own.files:
+        yield own.config_map()
     specs = {spec.name: spec for spec in run.volumes}
     keys = {cell.cell_id: _volume_key(run, cell, specs[cell.volume]) for cell in run.cells}
     for name, _, lane in (key.partition("@") for key in dict.fromkeys(keys.values())):
         if specs[name].kind == "storage-class":
             yield claim_manifest(specs[name], run.run_id, lane=lane)
     for template in template_cells(run, scope="volume", key_of=lambda cell: keys[cell.cell_id]):
-        yield from _cell_manifests(run, template.planned, specs, template.volume, "prepare")
+        yield from _cell_manifests(run, template.planned, specs, template.volume, "prepare", own)
     rendered_volumes: set[str] = set()
     for cell in run.cells:
         if everything or keys[cell.cell_id] not in rendered_volumes:
-            yield from _cell_manifests(run, cell, specs, keys[cell.cell_id], "run")
+            yield from _cell_manifests(run, cell, specs, keys[cell.cell_id], "run", own)
         rendered_volumes.add(keys[cell.cell_id])
 
 
@@ -249,7 +254,12 @@ def _volume_key(run: RunRecord, cell: PlannedCell, spec: VolumeSpec) -> str:
 
 
 def _cell_manifests(
-    run: RunRecord, planned: PlannedCell, specs: Mapping[str, VolumeSpec], key: str, kind: JobKind
+    run: RunRecord,
+    planned: PlannedCell,
+    specs: Mapping[str, VolumeSpec],
+    key: str,
+    kind: JobKind,
+    own: OwnData,
 ) -> Iterator[dict[str, Any]]:
     from volbench.machine.placement.kubernetes import manifests as kubernetes_manifests
     from volbench.machine.placement.kubernetes import target as kubernetes
@@ -260,12 +270,12 @@ def _cell_manifests(
     workspace = Workspace(run_id=run.run_id, cache=default_cache())
     directories = kubernetes.pod_paths(workspace.volume_folder)
     template_key = "" if kind == "prepare" else TEMPLATE_KEY
-    cell = cell_spec(run, planned, template_key=template_key).model_copy(update={"places": directories})
+    cell = own.in_pod(cell_spec(run, planned, template_key=template_key).model_copy(update={"places": directories}))
     volume = OpenVolume(name=spec.name, spec=spec, claim=claim_name(spec, run.run_id, lane))
     job = Job(kind=kind, cell=cell, out=Path(), supervisor_script=supervisor_script(), volume=volume)
     choices = read_options(run.target_options, spec.variant_of or spec.name)
     tools = str(run.target_options.get("tools", "")) or tools_image()
     exclusive_nodes = choices.parallel > 1 and not choices.share_nodes
-    objects = kubernetes.objects_of(job, options=choices, tools=tools, apart=exclusive_nodes)
+    objects = kubernetes.objects_of(job, options=choices, tools=tools, own=own, apart=exclusive_nodes)
     yield kubernetes_manifests.config_map(objects)
     yield kubernetes_manifests.job(objects)

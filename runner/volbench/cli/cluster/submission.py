@@ -12,12 +12,14 @@ import typer
 
 from volbench.cli import console
 from volbench.cli.runs.plan import show_plan
-from volbench.errors import EXIT_NO_GO
+from volbench.core.profile.claim_path import CLAIM_EXAMPLE
+from volbench.errors import EXIT_NO_GO, UsageError
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.placement.docker.image_names import tools_image
 from volbench.machine.placement.kubernetes import remote
 from volbench.machine.placement.kubernetes.options import marks_of, parse_options, read_options
 from volbench.machine.volume.kinds.claim import object_name
+from volbench.measure.session.carried import files_of_run
 from volbench.measure.session.planner import make_plan
 from volbench.measure.session.price import check_cost, price_run
 from volbench.measure.session.servers import TargetRequest
@@ -64,6 +66,13 @@ def submit_suite(
     planned = make_plan(
         suite, volumes, request, settings=settings, command=console.typed_command(), say=console.say
     )
+    if own_files := files_of_run(planned.run):
+        raise UsageError(
+            "a submitted run has no files of this machine",
+            where=str(suite),
+            evidence=", ".join(own_files),
+            next_step="run it from here, without --detach; a dump may lie on a claim: " + CLAIM_EXAMPLE,
+        )
     if not json:
         show_plan(planned)
     if cost_max is not None:

@@ -87,7 +87,7 @@ class DatasetSpec(Record):
         default="",
         description="script: a Lua script with sysbench's `prepare`, or a file of SQL; dump: a file of mysqldump "
         "(also compressed, in a zip or a tar, in UTF-16), a directory of mydumper or MySQL Shell, or a prepared "
-        "physical copy.",
+        "physical copy. In a cluster also pvc:CLAIM/PATH.",
     )
     url: str = Field(
         default="",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from volbench.core.records.cell import CellSpec
 from volbench.core.records.steps import Step
@@ -12,12 +13,39 @@ from volbench.core.records.steps.oltp import OltpStep, all_steps
 from volbench.core.records.steps.replay import ReplayStep
 from volbench.core.records.steps.snapshot import SnapshotStep
 
+CLAIM_PREFIX = "pvc:"
+"""Of a dataset's path that lies on a claim of a cluster: `pvc:CLAIM/PATH`."""
+
+
+def is_on_claim(path: str) -> bool:
+    """Return whether a dataset's path lies on a claim of a cluster, and not on this machine."""
+    return path.startswith(CLAIM_PREFIX)
+
+
+def file_key(step: Step) -> str:
+    """Return the key of a step that names a file of the user; empty for any step that names none."""
+    if isinstance(step, ReplayStep):
+        return "log"
+    return "test" if isinstance(step, OltpStep) and step.script else ""
+
 
 def own_files(cell: CellSpec) -> list[Path]:
     """Return the absolute paths of the user's files and directories that the cell's agent reads."""
-    texts = [cell.dataset.path, *(step.script for step in cell.steps if isinstance(step, OltpStep))]
-    texts += [step.log for step in cell.steps if isinstance(step, ReplayStep)]
-    return [Path(text) for text in dict.fromkeys(texts) if text]
+    texts = [cell.dataset.path, *(getattr(step, key) for step in cell.steps if (key := file_key(step)))]
+    return [Path(text) for text in dict.fromkeys(texts) if text and not is_on_claim(text)]
+
+
+def with_places(cell: CellSpec, places: Mapping[str, str]) -> CellSpec:
+    """Return the cell with its files where its agent has them: `places` is path here -> path there."""
+    dataset = cell.dataset
+    steps: list[Any] = [
+        step.model_copy(update={key: places.get(getattr(step, key), getattr(step, key))})
+        if (key := file_key(step))
+        else step
+        for step in cell.steps
+    ]
+    path = places.get(dataset.path, dataset.path)
+    return cell.model_copy(update={"dataset": dataset.model_copy(update={"path": path}), "steps": tuple(steps)})
 
 
 def own_directories(cell: CellSpec) -> list[Path]:

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from volbench.core.records.steps import Step
-from volbench.core.records.steps.oltp import OltpStep
-from volbench.core.records.steps.replay import ReplayStep
+from volbench.core.records.own_files import file_key, is_on_claim
 from volbench.core.suite.model import SuiteFile
 
 KeyPath = tuple[str | int, ...]
@@ -27,9 +25,7 @@ def with_absolute_paths(suite: SuiteFile, directory: Path) -> SuiteFile:
         name: _absolute(text, directory) for name in ("path", "option_file") if (text := getattr(dataset, name))
     }
     steps = tuple(
-        step.model_copy(update={key: _absolute(getattr(step, key), directory)})
-        if (key := _file_key(step))
-        else step
+        step.model_copy(update={key: _absolute(getattr(step, key), directory)}) if (key := file_key(step)) else step
         for step in suite.steps
     )
     return suite.model_copy(update={"dataset": dataset.model_copy(update=absolute), "steps": steps})
@@ -40,6 +36,8 @@ def missing_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, str]]:
     for key, path in _named_files(suite):
         if not path.exists():
             hint = f"; get it with: {_CLONE}" if "sysbench-tpcc" in str(path) else ""
+            if is_on_claim(str(path)):
+                hint = "; a claim (`pvc:`) has a dataset on it, not a script or a log: name a file of this machine"
             yield key, f"there is no file {path}{hint}"
 
 
@@ -51,21 +49,17 @@ def unreadable_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, Path]]:
 
 
 def _named_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, Path]]:
-    if suite.dataset.path and not suite.dataset.url:  # what is downloaded comes when the run begins
-        yield ("dataset", "path"), Path(suite.dataset.path)
+    dataset = suite.dataset
+    if dataset.path and not dataset.url and not is_on_claim(dataset.path):  # a download comes when the run begins
+        yield ("dataset", "path"), Path(dataset.path)
     for number, step in enumerate(suite.steps):
-        if name := _file_key(step):
+        if name := file_key(step):
             yield ("steps", number, name), Path(getattr(step, name))
 
 
-def _file_key(step: Step) -> str:
-    """Return the key of a step that names a file of the user; empty for others."""
-    if isinstance(step, ReplayStep):
-        return "log"
-    return "test" if isinstance(step, OltpStep) and step.script else ""
-
-
 def _absolute(text: str, directory: Path) -> str:
+    if is_on_claim(text):
+        return text
     path = Path(text).expanduser()
     if not path.is_absolute() and not path.exists() and (directory / path).exists():
         path = directory / path

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from volbench.core.base.extras import require
+from volbench.core.profile.claim_path import CLAIM_EXAMPLE, parse_claim_path
 from volbench.core.records.cell import DatasetSpec
 from volbench.core.records.own_files import dump_parents, dump_steps, snapshot_steps
 from volbench.core.records.run import RunRecord, TargetName
@@ -16,7 +17,10 @@ from volbench.core.suite.own_files import missing_files, unreadable_files
 from volbench.errors import UsageError
 from volbench.machine.engine.own_data.form import check_sql_file
 from volbench.machine.placement.workspace import default_cache
+from volbench.measure.session.carried import carried_files
 from volbench.measure.session.downloads import download, download_directory, download_path
+
+_ELSEWHERE = "or choose --target docker or local"
 
 
 def with_download(suite: SuiteFile) -> SuiteFile:
@@ -56,6 +60,7 @@ def restore_dataset(run: RunRecord, say: Callable[[str], None]) -> None:
 
 def check(suite: SuiteFile, path: Path, target: TargetName) -> None:
     """Raise UsageError for own files that are missing, and for a target that cannot use them."""
+    _check_claim_path(suite.dataset, path, target)
     for key, fault in missing_files(suite):
         raise UsageError(fault, where=f"{path}: {'.'.join(map(str, key))}")
     _check_readable(suite, path, target)
@@ -72,12 +77,45 @@ def check(suite: SuiteFile, path: Path, target: TargetName) -> None:
             next_step="choose another target for own data; volbench loads it into servers of its own",
         )
     _check_dump_places(suite, path, target)
-    if target == "kubernetes" and (suite.dataset.is_own or any(getattr(s, "script", "") for s in suite.steps)):
+    if target == "kubernetes":
+        _check_for_pods(suite, path)
+
+
+def _check_claim_path(dataset: DatasetSpec, path: Path, target: TargetName) -> None:
+    """Raise UsageError for a dataset on a claim where pods do not run, or that a pod cannot load from one."""
+    if parse_claim_path(dataset.path) is None:
+        return
+    if target != "kubernetes":
         raise UsageError(
-            "pods have no files of this machine",
-            where=f"{path}: dataset",
-            next_step="choose --target docker or local",
+            f"{dataset.path} lies on a claim, and target {target} has no claims",
+            where=f"{path}: dataset.path",
+            next_step="choose --target kubernetes, or name a path of this machine",
         )
+    if dataset.path.endswith(".lua"):
+        raise UsageError(
+            "a script is carried to the pods from this machine, not read from a claim",
+            where=f"{path}: dataset.path",
+            evidence=dataset.path,
+            next_step="name the script's path on this machine",
+        )
+
+
+def _check_for_pods(suite: SuiteFile, path: Path) -> None:
+    """Raise UsageError for own data that pods neither get from this machine nor find on a claim."""
+    dataset = suite.dataset
+    if dataset.kind == "schema":
+        raise UsageError(
+            "pods reach no server but their own",
+            where=f"{path}: dataset.kind",
+            next_step=f"dump the schema to a claim, and name it (`kind: dump`, `{CLAIM_EXAMPLE}`), {_ELSEWHERE}",
+        )
+    if dataset.url:
+        raise UsageError(
+            "pods download nothing: the NetworkPolicy of k8s/base lets them speak to nobody",
+            where=f"{path}: dataset.url",
+            next_step=f"download the dump to a claim, and name it (`{CLAIM_EXAMPLE}`), {_ELSEWHERE}",
+        )
+    carried_files(dataset, suite.steps)
 
 
 def _check_form(dataset: DatasetSpec) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from volbench.core.base.extras import require
 from volbench.core.base.nearest import suggestion
+from volbench.core.profile.claim_path import parse_claim_path
 from volbench.core.records.base import Scalar
 from volbench.core.records.cell import AttachSpec, CellResult, ServerSpec
 from volbench.core.records.own_files import snapshot_steps
@@ -23,6 +25,10 @@ from volbench.machine.volume.factory import make_volume
 from volbench.machine.volume.interface import Volume
 from volbench.measure.execute.attached_target import AttachedTarget
 from volbench.measure.execute.volumes import volume_key
+from volbench.measure.session.carried import files_of_run, suites_of_cells
+
+if TYPE_CHECKING:
+    from volbench.machine.placement.kubernetes.own_data import OwnData
 
 _log = logging.getLogger(__name__)
 NAMES: tuple[TargetName, ...] = ("local", "docker", "kubernetes", "attach")
@@ -126,6 +132,20 @@ def measured_blocks(run: RunRecord, results: Sequence[CellResult]) -> dict[int, 
     return {block_of[result.cell_id]: result.host.hostname for result in done if result.host.hostname}
 
 
+def own_data_of(run: RunRecord) -> OwnData:
+    """Return what the run's pods read of the user's own. Raise UsageError."""
+    from volbench.machine.placement.kubernetes.own_data import OwnData  # noqa: PLC0415 - see _kubernetes
+
+    datasets = [suite.dataset for suite in suites_of_cells(run)]
+    paths = [parse_claim_path(dataset.path) for dataset in datasets]
+    return OwnData(
+        run_id=run.run_id,
+        files=files_of_run(run),
+        claims=tuple(dict.fromkeys(path.claim for path in paths if path is not None)),
+        measured=tuple(spec.location for spec in run.volumes if spec.kind == "pvc"),
+    )
+
+
 def _kubernetes(
     run: RunRecord, workspace: Workspace, tools: str, results: Sequence[CellResult]
 ) -> tuple[Target, dict[str, Volume]]:
@@ -149,6 +169,7 @@ def _kubernetes(
         volume_options={name: read_options(run.target_options, name) for name in volumes_of(run.target_options)},
     )
     target.with_snapshots = bool(snapshot_steps(run.suite.steps))
+    target.own = own_data_of(run)
     volumes = {
         volume_key(spec.name, lane): make_volume(
             spec, target=run.target, run_id=run.run_id, cluster=cluster, owner=owner, keep=options.keep, lane=lane

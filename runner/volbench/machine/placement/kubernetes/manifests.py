@@ -51,6 +51,15 @@ _CELL_CHARACTERS = 36
 
 
 @dataclass(frozen=True, kw_only=True)
+class PodInput:
+    """A volume that the agent alone has, read-only; `source` is the pod's, such as a ConfigMap."""
+
+    name: str
+    source: Mapping[str, Any]
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class CellObjects:
     """The data for the manifests of one cell's attempt.
 
@@ -61,6 +70,7 @@ class CellObjects:
         further: the node must be none that a holder keeps for other blocks of the run.
         apart: concurrent pods of this run must not share a node.
         server_requests: what the server's container requests where no option says so.
+        inputs: the user's own data.
         emulator_claim: claim with the control socket of the emulated volume, for the agent alone.
     """
 
@@ -83,6 +93,7 @@ class CellObjects:
     apart: bool = False
     emulator_claim: str = ""
     server_requests: Mapping[str, str] = field(default_factory=dict)
+    inputs: tuple[PodInput, ...] = ()
 
     @property
     def name(self) -> str:
@@ -178,6 +189,7 @@ def pod(cell: CellObjects) -> dict[str, Any]:
             {"name": "volume", "persistentVolumeClaim": {"claimName": cell.claim}},
             {"name": "given", "configMap": {"name": cell.name}},
             *([_emulator_volume(cell.emulator_claim)] if cell.emulator_claim else []),
+            *({"name": given.name, **given.source} for given in cell.inputs),
             *({"name": name, "emptyDir": {}} for name in (*_EMPTY, node_helper.DIRECTORY)),
         ],
     }
@@ -291,6 +303,7 @@ def _agent(cell: CellObjects) -> dict[str, Any]:
             _mount("tmp-agent", TMP),
             _mount(node_helper.DIRECTORY, NODE_HELPER, read_only=True),
             *([_mount("emulator", EMULATOR, read_only=True)] if cell.emulator_claim else []),
+            *(_mount(given.name, given.path, read_only=True) for given in cell.inputs),
         ],
     }
 

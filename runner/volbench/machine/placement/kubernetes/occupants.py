@@ -128,11 +128,18 @@ def _keep_results(pods: Sequence[Object]) -> bool:
     return bool(cells) and all(has_ended(pod, AGENT) and is_running(pod, KEEPER) for pod in cells)
 
 
-def pods_on_claim(pods: Iterable[Object], claim: str, run_id: str) -> Iterator[str]:
-    """Yield each pod on a node, not of the run, that mounts the claim: `pod X`, `pod X of run Y`."""
+def users_of_claim(pods: Iterable[Object], claim: str, run_id: str) -> Iterator[Object]:
+    """Yield each pod on a node, not of the run, that mounts the claim."""
     for pod in pods:
         volumes = pod["spec"].get("volumes", [])
         names = {volume.get("persistentVolumeClaim", {}).get("claimName") for volume in volumes}
-        other = pod["metadata"].get("labels", {}).get(LABEL_RUN, "")
-        if claim in names and other != run_id and pod["spec"].get("nodeName") and not is_over(pod):
-            yield f"pod {pod['metadata']['name']}" + (f" of run {other}" if other else "")
+        is_own = pod["metadata"].get("labels", {}).get(LABEL_RUN, "") == run_id
+        if claim in names and not is_own and pod["spec"].get("nodeName") and not is_over(pod):
+            yield pod
+
+
+def pods_on_claim(pods: Iterable[Object], claim: str, run_id: str) -> Iterator[str]:
+    """Yield the name of each pod on a node, not of the run, that mounts the claim: `pod X`, `pod X of run Y`."""
+    for pod in users_of_claim(pods, claim, run_id):
+        run = pod["metadata"].get("labels", {}).get(LABEL_RUN, "")
+        yield f"pod {pod['metadata']['name']}" + (f" of run {run}" if run else "")

@@ -29,6 +29,8 @@ from volbench.machine.placement.kubernetes.node_blocks import (
     refuse_bound_volume,
 )
 from volbench.machine.placement.kubernetes.options import KubernetesOptions, has_holder
+from volbench.machine.placement.kubernetes.own_claims import check_dataset_claims
+from volbench.machine.placement.kubernetes.own_data import OwnData
 from volbench.machine.placement.kubernetes.placement import KubernetesPlacement
 from volbench.machine.placement.kubernetes.requests import server_requests
 from volbench.machine.placement.kubernetes.rights import missing_rights
@@ -100,6 +102,7 @@ class KubernetesTarget:
             measured_blocks=measured_blocks,
         )
         self._nodes: dict[str, dict[str, Any] | None] = {}
+        self.own = OwnData(run_id=workspace.run_id)
 
     def check(self) -> None:
         """Check that the cluster answers and grants the permissions that a run needs."""
@@ -116,6 +119,7 @@ class KubernetesTarget:
             )
         if self.with_snapshots:
             require_snapshots(self._cluster)
+        check_dataset_claims(self._cluster, self.own, options=self._options)
 
     def lane_of(self, cell: PlannedCell) -> str:
         """Return the lane of the cell's node, of a run on several."""
@@ -126,10 +130,10 @@ class KubernetesTarget:
         paths = pod_paths(self._workspace.volume_folder)
         if volume is not None and volume.emulator_claim is not None:
             paths = paths.model_copy(update={"emulator_socket": f"{manifests.EMULATOR}/{CONTROL_SOCKET}"})
-        return cell.model_copy(update={"places": paths})
+        return self.own.in_pod(cell.model_copy(update={"places": paths}))
 
     def launch(self, job: Job) -> Placement:
-        """Create the attempt's config map and job, unless they exist."""
+        """Create the attempt's config map and job, and that of the user's own files, unless they exist."""
         options = self._run_nodes.options_of(job.volume)
         apart = options.parallel > 1 and not options.share_nodes
         near = self._run_nodes.node_of(job) if has_holder(options) else ""
@@ -141,7 +145,7 @@ class KubernetesTarget:
         if further:
             self._run_nodes.hold_measured(job)
         cell = replace(
-            objects_of(job, options=options, tools=self._tools, apart=apart),
+            objects_of(job, options=options, tools=self._tools, apart=apart, own=self.own),
             near=holder_key(self._run_nodes.pool_of(job)) if held else "",
             node=near,
             pinned=held and options.pin_node and self._fits(job, near),
@@ -150,6 +154,9 @@ class KubernetesTarget:
         doing = f"launching cell {cell.cell_id}, attempt {cell.attempt}"
         self._owner.extend()
         references = self._owner.references()
+        if self.own.files:
+            carrying = "carrying the user's own files to the pods"
+            self._cluster.apply_once("configmaps", owned(self.own.config_map(), references), doing=carrying)
         self._cluster.apply_once("configmaps", owned(manifests.config_map(cell), references), doing=doing)
         self._cluster.apply_once(self._cluster.jobs(), owned(manifests.job(cell), references), doing=doing)
         return self.find(job)
@@ -291,7 +298,9 @@ def pod_paths(folder: str) -> CellPlaces:
     )
 
 
-def objects_of(job: Job, *, options: KubernetesOptions, tools: str, apart: bool = False) -> manifests.CellObjects:
+def objects_of(
+    job: Job, *, options: KubernetesOptions, tools: str, own: OwnData, apart: bool = False
+) -> manifests.CellObjects:
     """Return the data for the manifests of an attempt.
 
     Raises MissingPrerequisite for a volume that is not a claim.
@@ -314,6 +323,7 @@ def objects_of(job: Job, *, options: KubernetesOptions, tools: str, apart: bool 
         apart=apart,
         emulator_claim=job.volume.emulator_claim or "",
         server_requests=server_requests(job.cell),
+        inputs=own.inputs(job.cell, job.kind),
     )
 
 

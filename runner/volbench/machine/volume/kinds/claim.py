@@ -81,7 +81,7 @@ class ClaimVolume(VolumeBase):
             manifest = claim_manifest(self.spec, self._run_id, self._owner_references(), lane=self._lane)
             self._cluster.apply_once("persistentvolumeclaims", manifest, doing=f"making {self._where}")
         claim = self._find()
-        self._refuse_unusable(claim)
+        refuse_unusable(claim, where=self._where, namespace=self._cluster.namespace)
         volume = persistent_volume(self._cluster, claim)
         facts = _facts(claim).model_copy(update=identity(claim, volume))
         self._refuse_changed(facts)
@@ -136,29 +136,6 @@ class ClaimVolume(VolumeBase):
             except NotFound:
                 self._refuse_changed(None)
 
-    def _refuse_unusable(self, claim: dict[str, Any]) -> None:
-        """Raise Refused for a block device, VolumeUnavailable for a claim that no new pod could mount."""
-        if claim["spec"].get("volumeMode") == "Block":
-            raise Refused(
-                "the claim is a block device", where=self._where, next_step="name a claim with a filesystem"
-            )
-        if claim["status"].get("phase") == "Lost":
-            raise VolumeUnavailable(
-                "the claim has lost its volume", where=self._where, evidence="phase Lost", cause="volume_gone"
-            )
-        deleted_at = claim["metadata"].get("deletionTimestamp")
-        if deleted_at is not None:
-            describe = f"kubectl describe pvc -n {self._cluster.namespace} {self.claim}"
-            finalizers = ", ".join(claim["metadata"].get("finalizers", ())) or "none"
-            raise VolumeUnavailable(
-                f"the claim {self.claim} is being deleted, and no new pod may mount it",
-                where=self._where,
-                evidence=f"deleted at {deleted_at}; finalizers: {finalizers}",
-                next_step=f"`{describe}` names the pods that hold it: end them, and create the claim again"
-                " once it is gone; or name another one",
-                cause="volume_gone",
-            )
-
     def _refuse_changed(self, present: VolumeFacts | None) -> None:
         refusal = changed_volume(self.measured, present) if self.measured is not None else None
         if refusal is not None:
@@ -200,6 +177,29 @@ class ClaimVolume(VolumeBase):
                 cause="volume_gone",
             ) from missing
         return claim
+
+
+def refuse_unusable(claim: dict[str, Any], *, where: str, namespace: str) -> None:
+    """Raise Refused for a block device, VolumeUnavailable for a claim that no new pod could mount."""
+    if claim["spec"].get("volumeMode") == "Block":
+        raise Refused("the claim is a block device", where=where, next_step="name a claim with a filesystem")
+    if claim["status"].get("phase") == "Lost":
+        raise VolumeUnavailable(
+            "the claim has lost its volume", where=where, evidence="phase Lost", cause="volume_gone"
+        )
+    metadata = claim["metadata"]
+    deleted_at = metadata.get("deletionTimestamp")
+    if deleted_at is not None:
+        describe = f"kubectl describe pvc -n {namespace} {metadata['name']}"
+        finalizers = ", ".join(metadata.get("finalizers", ())) or "none"
+        raise VolumeUnavailable(
+            f"the claim {metadata['name']} is being deleted, and no new pod may mount it",
+            where=where,
+            evidence=f"deleted at {deleted_at}; finalizers: {finalizers}",
+            next_step=f"`{describe}` names the pods that hold it: end them, and create the claim again"
+            " once it is gone; or name another one",
+            cause="volume_gone",
+        )
 
 
 def claim_name(spec: VolumeSpec, run_id: str, lane: str = "") -> str:

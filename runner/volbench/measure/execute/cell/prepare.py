@@ -6,6 +6,7 @@ from pathlib import Path
 
 from volbench.core.base import ownership
 from volbench.core.records.cell import CellResult, CellSpec, PreparedTemplate
+from volbench.machine.engine.own_data.on_claim import located
 from volbench.machine.engine.template import prepare_template
 from volbench.machine.host.host import host_facts
 from volbench.machine.volume.facts.discovery import discover
@@ -39,7 +40,7 @@ def prepare_dataset(cell: CellSpec, out: Path) -> CellResult:
         with builder.phase("prepare"), running_supervisor(paths) as supervisor:
             template = prepare_template(
                 spec=cell.server,
-                dataset=cell.dataset,
+                dataset=located(cell.dataset),
                 paths=paths,
                 supervisor=supervisor,
                 run_id=cell.run_id,

@@ -1,0 +1,87 @@
+"""The user's own data in a cluster: small files by a ConfigMap of the run, a dump or a copy on a claim of the user.
+
+The agent alone has both, read-only; the claim only while it loads the dataset.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from volbench.core.profile.claim_path import DATASET, parse_claim_path
+from volbench.core.records.cell import CellSpec
+from volbench.core.records.own_files import own_files, with_places
+from volbench.machine.placement.interface import JobKind
+from volbench.machine.placement.kubernetes.manifests import PodInput, labels_of_run
+from volbench.machine.volume.kinds.claim import object_name
+
+OWN = "/volbench/own"
+"""In a pod: the files of this machine, each below it at its path here."""
+_COMPONENT = "own-files"
+_DIGEST_CHARACTERS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnData:
+    """What the cells of one run read of the user's own.
+
+    Args:
+        files: absolute path on this machine -> bytes that a pod gets.
+        claims: names of the claims that datasets lie on.
+        measured: names of the user's claims that the run measures.
+    """
+
+    run_id: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    claims: Sequence[str] = ()
+    measured: Sequence[str] = ()
+
+    @property
+    def name(self) -> str:
+        """Of the ConfigMap; files that have changed have another one, and pods that run keep theirs."""
+        content = hashlib.sha256()
+        for path, text in sorted(self.files.items()):
+            content.update(f"{path}\0{len(text)}\0".encode() + text)
+        digest = content.hexdigest()[:_DIGEST_CHARACTERS]
+        return object_name("volbench", self.run_id.rsplit("-", 1)[-1], _COMPONENT, digest)
+
+    def config_map(self) -> dict[str, Any]:
+        """Return the ConfigMap with the files."""
+        binary = {key: base64.b64encode(self.files[path]).decode() for key, path in self._keys()}
+        labels = {**labels_of_run(self.run_id), "app.kubernetes.io/component": _COMPONENT}
+        return {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": self.name, "labels": labels},
+            "immutable": True,
+            "binaryData": binary,
+        }
+
+    def in_pod(self, cell: CellSpec) -> CellSpec:
+        """Return the cell with its files where a pod has them."""
+        return with_places(cell, {path: f"{OWN}/{_below(path)}" for path in self.files})
+
+    def inputs(self, cell: CellSpec, kind: JobKind) -> tuple[PodInput, ...]:
+        """Return what the pod of a cell that `in_pod` returned mounts."""
+        made = []
+        if any(path.is_relative_to(OWN) for path in own_files(cell)):
+            items = [{"key": key, "path": _below(path)} for key, path in self._keys()]
+            made.append(PodInput(name="own", source={"configMap": {"name": self.name, "items": items}}, path=OWN))
+        place = parse_claim_path(cell.dataset.path)
+        if place is not None and kind == "prepare":  # a cell starts from the template on its own volume
+            source = {"persistentVolumeClaim": {"claimName": place.claim, "readOnly": True}}
+            made.append(PodInput(name="dataset", source=source, path=DATASET))
+        return tuple(made)
+
+    def _keys(self) -> list[tuple[str, str]]:
+        """Return key in the ConfigMap and path of each file: a key takes few characters."""
+        return [(f"file-{number}", path) for number, path in enumerate(sorted(self.files), start=1)]
+
+
+def _below(path: str) -> str:
+    """Return an absolute path as a relative one without `..`, which a ConfigMap's files cannot have."""
+    return os.path.normpath(path).lstrip("/")
