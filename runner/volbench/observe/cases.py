@@ -17,7 +17,7 @@ from volbench.results.explain.findings import Explanation, explain_case
 from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.rules.acquittal import NONE
 from volbench.results.explain.rules.stretch import SAMPLES_MIN
-from volbench.results.stats.grid import Floats, Grid, align, median
+from volbench.results.stats.grid import Floats, Grid, align, median, true_runs
 from volbench.results.store.series import Series, SeriesKey
 
 STEP = "observed"
@@ -60,9 +60,7 @@ def _tools(grid: Grid) -> Iterator[ConcurrentActivity]:
         column = grid.column(*PerformanceSchema.program_connections, name)
         if column is None:
             continue
-        running = np.nan_to_num(column) > 0
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], running, [False]]).astype(np.int8)))
-        for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        for first, last in true_runs(np.nan_to_num(column) > 0):
             # A tick sees a connection after it was made, and until it is gone: up to one interval late each.
             yield ConcurrentActivity(
                 name=name, t0_s=float(grid.t_s[first]) - grid.width_s, t1_s=float(grid.t_s[last - 1])

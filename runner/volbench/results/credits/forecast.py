@@ -10,6 +10,7 @@ from volbench.core.profile.arrays import Floats
 from volbench.core.profile.limits import Limit, Limits
 from volbench.results.credits.balance import Replay, pieces_of, replay, served_by_caps
 from volbench.results.credits.work import Gaps, Work
+from volbench.results.stats.grid import true_runs
 
 HORIZON_S = 86_400.0  # a balance that never runs out is drawn for a day
 POINTS_MAX = 500
@@ -177,11 +178,9 @@ def _history(limits: Limits, work: Work, replayed: Replay) -> Forecast:
 
 def _episodes(throttled_s: Floats, ends_s: Floats) -> tuple[tuple[float, float], ...]:
     """Return begin and end of each stretch that is throttled; the bucket may run dry within its first interval."""
-    mask = np.concatenate([[False], throttled_s > 0, [False]])
-    edges = np.flatnonzero(np.diff(mask.astype(np.int8)))
     return tuple(
         (float(ends_s[first] - throttled_s[first]), float(ends_s[after - 1]))
-        for first, after in zip(edges[::2], edges[1::2], strict=True)
+        for first, after in true_runs(throttled_s > 0)
     )
 
 

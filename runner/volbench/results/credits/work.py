@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volbench.core.base.parse import EPOCH_MAX_S
 from volbench.core.base.text import counted
 from volbench.core.profile.arrays import Floats
 from volbench.core.profile.limits import Charge, Limit
 from volbench.errors import UsageError
+from volbench.results.stats.grid import Mask, true_runs
 
 AMOUNT_MAX = 1e15
 """Operations or bytes a second."""
@@ -22,7 +22,6 @@ DEFAULT_IO_BYTES = 16 * 2**10  # InnoDB's page
 
 Gaps = Literal["idle", "baseline"]
 Clock = Literal["date", "day", "none"]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,7 +45,7 @@ class Work:
     writes_per_s: Floats
     read_bytes: Floats
     write_bytes: Floats
-    known: Bools
+    known: Mask
     sequential: bool = False
     _demands: dict[Charge, Floats] = field(default_factory=dict, repr=False)
 
@@ -207,11 +206,10 @@ def from_points(
     )
 
 
-def stretches(mask: Bools, ends_s: Floats) -> list[tuple[float, float]]:
-    """Begin and end of every run of intervals in which `wanted` is true."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+def stretches(mask: Mask, ends_s: Floats) -> list[tuple[float, float]]:
+    """Begin and end of every run of intervals in which a mask is true."""
     starts = np.concatenate([[0.0], ends_s])
-    return [(float(starts[a]), float(starts[b])) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    return [(float(starts[first]), float(starts[end])) for first, end in true_runs(mask)]
 
 
 def _check_times(times: Floats, where: str) -> None:

@@ -116,6 +116,12 @@ def align(
     )
 
 
+def true_runs(mask: Mask) -> list[tuple[int, int]]:
+    """Return first and last + 1 index of each stretch in which a mask of shape (buckets,) is true."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8))).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
 def interval_s(t_s: Floats) -> float | None:
     """The typical distance of samples; None with fewer than two."""
     return median_of_finite(np.diff(t_s)) if len(t_s) > 1 else None

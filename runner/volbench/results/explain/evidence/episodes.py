@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from volbench.results.explain.evidence.cliffs import midranks
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.wording import number
-from volbench.results.stats.grid import Floats, Grid, Mask, median, quantile_of_finite
+from volbench.results.stats.grid import Floats, Grid, Mask, median, quantile_of_finite, true_runs
 
 SAMPLES_MIN = 12
 """Samples below which no stretch can stand out by enough: 3 of 12 lie side by side by chance in 1 of 22 orders."""
@@ -163,8 +163,7 @@ def _recurring(grid: Grid, values: Floats) -> Change | None:
     if high < RISE_MIN * low or between.mean() > BETWEEN_MAX:
         return None
     above = np.nan_to_num(values, nan=low) > (low + high) / 2
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], above, [False]]).astype(np.int8)))
-    starts, ends = edges[::2], edges[1::2]
+    starts, ends = np.array(true_runs(above), dtype=np.intp).reshape(-1, 2).T
     if len(starts) < PERIODS_MIN or (ends - starts)[1:-1].min() < LENGTH_MIN:
         return None
     distances = np.diff(starts)

@@ -29,7 +29,7 @@ import numpy as np
 
 from volbench.core.records.named_metrics import CgroupIo, Diskstats, NamedMetric, PerformanceSchema
 from volbench.results.explain.evidence.device import Device, Direction
-from volbench.results.stats.grid import Floats, Grid, Mask, median
+from volbench.results.stats.grid import Floats, Grid, Mask, median, true_runs
 
 Operation = Literal["read", "write", "sync"]
 _OF_FILES: dict[Operation, tuple[NamedMetric, NamedMetric, NamedMetric | None]] = {
@@ -200,8 +200,7 @@ def stretches(active: Mask, *, gap: int, least: int) -> tuple[tuple[int, int], .
         least: buckets that a stretch has at least.
     """
     joined: list[tuple[int, int]] = []
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], active, [False]]).astype(np.int8)))
-    for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+    for first, last in true_runs(active):
         if joined and first - joined[-1][1] < gap:
             joined[-1] = (joined[-1][0], last)
         else:

@@ -8,7 +8,7 @@ import numpy as np
 
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.evidence.device import Device
-from volbench.results.stats.grid import Floats, Grid, Mask, median
+from volbench.results.stats.grid import Floats, Grid, Mask, median, true_runs
 
 PARTIAL_MAX = 0.75
 """Completions in an interval beside a stall, against the usual, up to which the stall was in it, too."""
@@ -127,8 +127,5 @@ def _goes_on(width_s: float, device: Device) -> Mask:
 
 
 def _stretches(t_s: Floats, width_s: float, mask: Mask) -> tuple[Stall, ...]:
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
-    return tuple(
-        Stall(t0_s=float(t_s[first]) - width_s, t1_s=float(t_s[last - 1]))
-        for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
-    )
+    runs = true_runs(mask)
+    return tuple(Stall(t0_s=float(t_s[first]) - width_s, t1_s=float(t_s[end - 1])) for first, end in runs)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
 from volbench.core.records.named_metrics import PERCENTILES, Client, Mountstats
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import Device, device_of
 from volbench.results.explain.evidence.episodes import Episode
 from volbench.results.explain.rules.volume.all_along import saturation
 from volbench.results.explain.wording import number
-from volbench.results.stats.grid import Floats, Mask, mean, median
+from volbench.results.stats.grid import Floats, Mask, mean, median, true_runs
 
 ClockText = Callable[[float], str]
 OUTAGE_S = 10.0
@@ -105,13 +103,11 @@ def _outages(case: Case, clock: ClockText) -> Iterator[str]:
     tps, threads = case.whole.column(*Client.tps), case.whole.column(*Client.threads_running)
     if tps is None or not (mean(tps) or 0.0) > 0:
         return
-    for first, last in _stretches(tps == 0):
-        begin_s, end_s = float(case.whole.t_s[first]) - case.whole.width_s, float(case.whole.t_s[last])
+    for first, end in true_runs(tps == 0):
+        begin_s, end_s = float(case.whole.t_s[first]) - case.whole.width_s, float(case.whole.t_s[end - 1])
         if end_s - begin_s >= OUTAGE_S:
             waiting = (
-                ""
-                if threads is None
-                else f" although {number(median(threads[first : last + 1]) or 0.0)} clients waited"
+                "" if threads is None else f" although {number(median(threads[first:end]) or 0.0)} clients waited"
             )
             yield f"no transaction ended from {clock(begin_s)} to {clock(end_s)}{waiting}"
 
@@ -146,8 +142,3 @@ def slot_queue(case: Case) -> str:
                 " shorten that"
             )
     return ""
-
-
-def _stretches(mask: Mask) -> Iterator[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
-    yield from ((int(first), int(end) - 1) for first, end in zip(edges[::2], edges[1::2], strict=True))
