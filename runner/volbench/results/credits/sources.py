@@ -27,7 +27,7 @@ from volbench.results.recorded.table import Timeline, moment_text
 from volbench.results.recorded.timelines import Choice, sort_files
 from volbench.results.recorded.window import DayWindow
 from volbench.results.store.run_directory import RUN_FILE, SERIES_FILE
-from volbench.results.store.series import Series, SeriesKey, read_series
+from volbench.results.store.series import Series, SeriesKey, read_series, series_within
 
 _KIND_TEXT = {"cloudwatch": "CloudWatch"}
 _SOURCES = device_sources("volume", "exporter", "block", "vendor", "files", "group")
@@ -198,12 +198,7 @@ def _within(series: Found, window: DayWindow) -> dict[SeriesKey, Series]:
     """The samples that end in the window."""
     times = [samples.t_s for samples in series.values() if len(samples.t_s)]
     span = window.within(min(float(t_s[0]) for t_s in times), max(float(t_s[-1]) for t_s in times))
-    cut = {}
-    for key, samples in series.items():
-        inside = (samples.t_s > span[0]) & (samples.t_s <= span[1])
-        if inside.any():
-            cut[key] = Series(t_s=samples.t_s[inside], value=samples.value[inside])
-    return cut
+    return series_within(series, *span)
 
 
 def _cell(path: Path) -> Path:

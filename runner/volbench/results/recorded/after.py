@@ -106,11 +106,11 @@ def on_clock(series_by_key: SeriesByKey, *, zero_epoch_s: float, length_s: float
     """Return the samples that are about the `length_s` seconds after a zero, in seconds since it."""
     series_within = {}
     for key, series in series_by_key.items():
-        t_s = series.t_s - zero_epoch_s
-        period_s = interval_s(t_s) or PERIOD_S
-        within = (t_s > 0) & (t_s - period_s < length_s)
+        shifted = series.shifted(-zero_epoch_s)
+        period_s = interval_s(shifted.t_s) or PERIOD_S
+        within = (shifted.t_s > 0) & (shifted.t_s - period_s < length_s)
         if within.any():
-            series_within[key] = Series(t_s=t_s[within], value=series.value[within])
+            series_within[key] = shifted.where(within)
     return series_within
 
 

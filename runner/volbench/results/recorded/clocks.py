@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -84,19 +84,19 @@ def on_one_axis(recordings: Mapping[str, Recorded], zone: str = "", day: date | 
         undated = {}
     base = min(days | ({day.toordinal()} if day is not None and undated else set()), default=None)
     undated_day = day.toordinal() if day is not None else base
-    on_axis = {name: _moved(one, DAY_S * (chosen(one).toordinal() - (base or 0))) for name, one in dated.items()}
-    on_axis |= {name: _moved(one, DAY_S * ((undated_day or 0) - (base or 0))) for name, one in undated.items()}
+    on_axis = {name: one.shifted(DAY_S * (chosen(one).toordinal() - (base or 0))) for name, one in dated.items()}
+    on_axis |= {name: one.shifted(DAY_S * ((undated_day or 0) - (base or 0))) for name, one in undated.items()}
     zero_s = DAY_S * ((base or _EPOCH_DAY) - _EPOCH_DAY)
-    in_utc = {name: _moved(one, (one.midnight_epoch_s or 0.0) - zero_s) for name, one in zoned.items()}
+    in_utc = {name: one.shifted((one.midnight_epoch_s or 0.0) - zero_s) for name, one in zoned.items()}
     shift_s, zone_name = 0.0, ""
     notes: tuple[str, ...] = ()
     if zoned:
         days_open = () if not undated else (-1, 0, 1)
         shift_s, zone_name, notes = _zone(list(on_axis.values()), list(in_utc.values()), zone, zero_s, days_open)
-    placed = on_axis | {name: _moved(one, shift_s) for name, one in in_utc.items()}
+    placed = on_axis | {name: one.shifted(shift_s) for name, one in in_utc.items()}
     if placed and not undated:  # the zone may have moved the first time into another day
         first = int(_extent(list(placed.values()))[0] // DAY_S)
-        placed = {name: _moved(one, -first * DAY_S) for name, one in placed.items()} if first else placed
+        placed = {name: one.shifted(-first * DAY_S) for name, one in placed.items()} if first else placed
         base = base + first if base is not None and 0 < base + first < date.max.toordinal() else base
     return Axis(
         recordings={name: placed[name] for name in recordings if name in placed},
@@ -235,7 +235,7 @@ def _agreement(host: Series, volume: Series, shift_s: float) -> tuple[int, int]:
     first_s, last_s = volume.t_s[0] + shift_s, volume.t_s[-1] + shift_s
     if last_s < host.t_s[0] - margin_s or first_s > host.t_s[-1] + margin_s:
         return 0, 0  # at most shifts the two do not overlap
-    shifted = Series(t_s=volume.t_s + shift_s, value=volume.value)
+    shifted = volume.shifted(shift_s)
     coarse, fine, width_s = (host, shifted, host_s) if host_s >= volume_s else (shifted, host, volume_s)
     means = _means(fine, coarse.t_s - width_s, coarse.t_s)
     known = np.isfinite(means) & np.isfinite(coarse.value) & (coarse.value > 0)
@@ -291,13 +291,6 @@ def _whole_days(local: list[Recorded], in_utc: list[Recorded], shift_s: float) -
 def _extent(recordings: list[Recorded]) -> tuple[float, float]:
     times = [series.t_s for recording in recordings for series in recording.series.values()]
     return min(float(t_s[0]) for t_s in times), max(float(t_s[-1]) for t_s in times)
-
-
-def _moved(recording: Recorded, seconds: float) -> Recorded:
-    series: dict[SeriesKey, Series] = {
-        key: Series(t_s=samples.t_s + seconds, value=samples.value) for key, samples in recording.series.items()
-    }
-    return replace(recording, series=series)
 
 
 def _zone_text(shift_s: float) -> str:

@@ -44,13 +44,17 @@ class Recorded:
     host: str = ""
     interval_known: bool = True
 
+    def shifted(self, seconds: float) -> Recorded:
+        """Return the recording with all samples so much later."""
+        return replace(self, series={key: samples.shifted(seconds) for key, samples in self.series.items()})
+
 
 def recorded_of_epochs(series: Mapping[SeriesKey, Series], notes: tuple[str, ...] = ()) -> Recorded:
     """Series whose times are seconds since the epoch, with times of day in UTC."""
     first = min(float(samples.t_s[0]) for samples in series.values())
     midnight_s = first - first % DAY_S
-    of_day = {key: Series(t_s=samples.t_s - midnight_s, value=samples.value) for key, samples in series.items()}
-    return Recorded(series=of_day, clocked=True, notes=notes, midnight_epoch_s=midnight_s)
+    of_epoch = Recorded(series=series, clocked=True, notes=notes, midnight_epoch_s=midnight_s)
+    return of_epoch.shifted(-midnight_s)
 
 
 def with_interval(recorded: Recorded, interval_s: float) -> Recorded:

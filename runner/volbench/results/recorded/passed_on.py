@@ -15,7 +15,6 @@ from itertools import pairwise
 
 from volbench.core.base.parse import EPOCH_MAX_S
 from volbench.results.recorded.parsed import DAY_S, Recorded, banner
-from volbench.results.store.series import Series
 
 _SHARE_MIN = 0.9
 """Part of the lines that must have what is taken off: a cut may begin within a line."""
@@ -226,10 +225,8 @@ def clocked_by(recorded: Recorded, text: PassedOn, told_s: Callable[[str], float
         return recorded  # `ts -s`: seconds since the begin, no time of day
     start = stamp.moment - timedelta(seconds=t_s)
     start_s = (start - datetime.combine(start.date(), datetime.min.time())).total_seconds()
-    series = {key: Series(t_s=one.t_s + start_s, value=one.value) for key, one in recorded.series.items()}
     moved = replace(
-        recorded,
-        series=series,
+        recorded.shifted(start_s),
         clocked=True,
         dates=(start.date(),) if stamp.dated else (),
         notes=tuple(note for note in recorded.notes if "time of day" not in note),

@@ -23,7 +23,7 @@ from volbench.results.recorded.parsed import DAY_S, Recorded
 from volbench.results.recorded.pt_stalk import Collection
 from volbench.results.recorded.table import FileRow, Timeline, extent_s, file_rows, moment_text, pieces_of
 from volbench.results.stats.grid import interval_s
-from volbench.results.store.series import Series
+from volbench.results.store.series import series_within
 
 _FOLLOWS = 1.0
 """Longest gap between two recordings of one device that one timeline may have, in lengths of the longer one."""
@@ -234,12 +234,7 @@ def _of_day(placed: Mapping[str, Recorded], first: date, day: date) -> tuple[dic
 
 def _between(recorded: Recorded, begin_s: float, end_s: float) -> Recorded:
     """What a recording has of a time; a sample is about the time before it."""
-    series = {}
-    for key, one in recorded.series.items():
-        inside = (one.t_s > begin_s) & (one.t_s <= end_s)
-        if inside.any():
-            series[key] = Series(t_s=one.t_s[inside], value=one.value[inside])
-    return replace(recorded, series=series)
+    return replace(recorded, series=series_within(recorded.series, begin_s, end_s))
 
 
 def _of_volume(recorded: Recorded, volume: str) -> Recorded:
@@ -256,8 +251,7 @@ def _of_volume(recorded: Recorded, volume: str) -> Recorded:
 
 def _from(recorded: Recorded, start_s: float, *, clocked: bool) -> Recorded:
     """A recording without times, from a moment on."""
-    series = {key: Series(t_s=one.t_s + start_s, value=one.value) for key, one in recorded.series.items()}
-    return replace(recorded, series=series, clocked=clocked)
+    return replace(recorded.shifted(start_s), clocked=clocked)
 
 
 def _groups(placed: Mapping[str, Recorded], *, together: bool) -> Iterator[tuple[str, dict[str, Recorded]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -72,6 +72,14 @@ class Series:
     t_s: Floats
     value: Floats
 
+    def shifted(self, seconds: float) -> Series:
+        """Return the samples at times so much later."""
+        return Series(t_s=self.t_s + seconds, value=self.value)
+
+    def where(self, mask: NDArray[np.bool_]) -> Series:
+        """Return the samples of a mask of shape (samples,)."""
+        return Series(t_s=self.t_s[mask], value=self.value[mask])
+
 
 @dataclass(frozen=True, kw_only=True)
 class BucketedSeries:
@@ -85,6 +93,12 @@ class BucketedSeries:
     mean: Floats
     low: Floats
     high: Floats
+
+
+def series_within(series: Mapping[SeriesKey, Series], begin_s: float, end_s: float) -> dict[SeriesKey, Series]:
+    """Return the samples with begin_s < t_s <= end_s; series without any are left out."""
+    masks = {key: (samples.t_s > begin_s) & (samples.t_s <= end_s) for key, samples in series.items()}
+    return {key: series[key].where(mask) for key, mask in masks.items() if mask.any()}
 
 
 class SeriesWriter(TableWriter[SeriesRow]):
