@@ -32,37 +32,24 @@ What would make b lie, and what is done about it:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from volbench.core.base.text import number, part_of
+from volbench.core.base.text import number
 from volbench.core.records.steps.oltp import MODULATION_S_MIN
-from volbench.results.response.least_squares import Fit, Floats, Ints, fit
-from volbench.results.response.lock_in import locked_fit
-from volbench.results.response.model import Method, NoResponse, Response, Slope
-from volbench.results.response.samples import SAMPLES_MIN, WINDOW_INTERVALS, CellSamples, Counted, Rows, rows_of
+from volbench.results.response.least_squares import Floats
+from volbench.results.response.methods import by_method
+from volbench.results.response.model import NoResponse, Response
+from volbench.results.response.samples import SAMPLES_MIN, CellSamples, Counted
 
-CONFIDENCE = 0.95
-BLOCK_S = 6.0
-"""Two stretches of smoothed intervals of a second; a load's own swings (a checkpoint) are as long."""
 MOVED_MIN = 0.1
 """Of an await's mean, from its 10th to its 90th percentile: what a steady emulated volume moves by chance."""
 KNOWN_MIN = 0.8
 """Share of a cell's intervals in which an await must be known; in the others nothing was done."""
-OUTLIER_MADS = 6.0
-"""Median absolute deviations (as a normal's deviation) beyond which a residual is another event's: a pause of the
-whole machine. Of normal residuals it takes two in a thousand million."""
-OUTLIERS_MAX = 0.05
-"""Share of intervals that may be left out so; what is more frequent belongs to the load."""
-COUNTS_APART_MAX = 2.0
-"""Times the cells' mean count; beyond, the sum hangs on a few cells of nearly the same await."""
 SLOTS_MIN = 8
 """Of a signal: two cycles of four states, less the slopes and the cycles' intercepts, leave some freedom."""
-TOGETHER_MIN = 0.9
-"""Correlation of two awaits beyond which the data hardly tell them apart: intervals are 2.3 times as wide."""
 LOG_TERMS = ("redo_sync", "binlog_sync")
 LOG_SYNC = "log_sync"
 
@@ -145,10 +132,10 @@ def _estimate(cells: list[CellSamples], terms: Sequence[str]) -> Response | NoRe
     if modulated:
         moved_on_purpose = [term for term in moved if all(np.ptp(_signal(cell, term)) > 0 for cell in modulated)]
         tried = [moved_on_purpose, *([term] for term in moved_on_purpose)] if moved_on_purpose else []
-        responses = (_by_method(modulated, terms, "signal") for terms in tried)
+        responses = (by_method(modulated, terms, "signal") for terms in tried)
         found = next((response for response in responses if response is not None), None)
         return found or (UNFOLLOWED if _slots(modulated) >= SLOTS_MIN else UNDETERMINED)
-    sharpest = sharper(_by_method(cells, moved, "within"), _by_method(cells, moved, "between"))
+    sharpest = sharper(by_method(cells, moved, "within"), by_method(cells, moved, "between"))
     return sharpest or (TOGETHER if len(moved) > 1 and _lacks_counts(cells, moved) else UNDETERMINED)
 
 
@@ -208,188 +195,6 @@ def _has_moved(cells: Sequence[CellSamples], term: str) -> bool:
     return bool(high - low > MOVED_MIN * values.mean())
 
 
-def _by_method(cells: Sequence[CellSamples], terms: Sequence[str], method: Method) -> Response | None:
-    """Return the response by one method; None where it has too little to go by."""
-    width_s = max(cell.interval_s for cell in cells)
-    block = max(2 * WINDOW_INTERVALS, math.ceil(BLOCK_S / width_s))
-    rows = rows_of(cells, terms, block_intervals=block, is_modulated=method == "signal")
-    response = _fitted(rows, method)
-    if response is None:
-        return None
-    usual = _usual(rows, response, method)
-    if usual.all() or (~usual).mean() > OUTLIERS_MAX:
-        return response
-    again = _fitted(rows.where(usual), method)
-    if again is None:
-        return response
-    verbs = ("lies far off and is", "lie far off and are")
-    left_out = part_of(int((~usual).sum()), len(rows), ("interval", "intervals"), verbs)
-    return replace(again, notes=(*again.notes, f"{left_out} left out"))
-
-
-def _usual(rows: Rows, response: Response, method: Method) -> NDArray[np.bool_]:
-    """Return which rows lie as near to the line as most do, by their residuals times the root of their weights.
-
-    A signal does not know of pauses, so they fall out of its slopes by themselves, and stalls of the load stay in.
-    """
-    if method == "signal":
-        return np.ones(len(rows), np.bool_)
-    groups = rows.threads if method == "between" else rows.cell
-    residuals = rows.latency_ms.copy()
-    for slope in response.slopes:
-        residuals -= slope.value * rows.awaits_ms[:, rows.terms.index(slope.term)]
-    for group in np.unique(groups):
-        residuals[groups == group] -= np.median(residuals[groups == group])
-    residuals *= np.sqrt(rows.weights)
-    deviation = 1.4826 * float(np.median(np.abs(residuals)))
-    return (
-        np.asarray(np.abs(residuals) <= OUTLIER_MADS * deviation) if deviation > 0 else np.ones(len(rows), np.bool_)
-    )
-
-
-def _fitted(rows: Rows, method: Method) -> Response | None:
-    """Return the response of rows; None where they do not determine it."""
-    if not len(rows):
-        return None
-    groups = rows.threads if method == "between" else rows.cell
-    counted = {term: _counted(rows, term, groups, method) for term in rows.terms}
-    free, held = _told_apart(rows, groups, counted, method)
-    if any(counted[term] is None for term in held):
-        return None  # what it costs would be taken for the cost of the wait that it moves with
-    held_waits = np.asarray([_middle(counted[term]) for term in held])
-    if method == "signal":
-        fits = [locked_fit(rows, free, held, held_waits)]
-    else:
-        offset = rows.awaits_ms[:, [rows.terms.index(term) for term in held]] @ held_waits
-        fits = [_fit(rows, rows.latency_ms - offset, free, groups, method)]
-        if fits[0] is not None and np.isfinite(rows.cpu_ms).all():
-            fits.append(_fit(rows, rows.latency_ms - offset - rows.cpu_ms, free, groups, method))
-    known = [found for found in fits if found is not None]
-    return _response(rows, known, free, held, counted, method, groups) if fits[0] is not None else None
-
-
-def _fit(rows: Rows, latency_ms: Floats, free: Sequence[str], groups: Ints, method: Method) -> Fit | None:
-    numbers = [rows.terms.index(term) for term in free]
-    return fit(
-        latency_ms,
-        rows.awaits_ms[:, numbers],
-        weights=rows.weights,
-        groups=groups,
-        clusters=rows.cell if method == "between" else rows.block,
-        instruments=rows.smoothed_ms[:, numbers],
-    )
-
-
-def _counted(rows: Rows, term: str, groups: Ints, method: Method) -> Counted | None:
-    """Return the slope that the cells' counted waits alone would give; where they differ much, their mean."""
-    number = rows.terms.index(term)
-    low, high = rows.counted_low[:, number], rows.counted_high[:, number]
-    known = np.isfinite(low)
-    if not known.any():
-        return None
-    moving = rows.signal if method == "signal" else rows.smoothed_ms
-    level = _less_group_mean(moving[:, number], groups, rows.weights)
-    pull = rows.weights * level * rows.awaits_ms[:, number]
-
-    def as_slope(counts: Floats) -> float:
-        mean = float(np.average(counts[known], weights=rows.weights[known]))
-        total = float(pull[known].sum())
-        slope = float(pull[known] @ counts[known]) / total if total > 0 else mean
-        return slope if COUNTS_APART_MAX * slope >= mean and slope <= COUNTS_APART_MAX * mean else mean
-
-    return Counted(low=as_slope(low), high=as_slope(high))
-
-
-def _middle(counted: Counted | None) -> float:
-    return 0.0 if counted is None else (counted.low + counted.high) / 2
-
-
-def _told_apart(
-    rows: Rows, groups: Ints, counted: Mapping[str, Counted | None], method: Method
-) -> tuple[list[str], list[str]]:
-    """Return terms whose slopes the data tell, and those that move with one of more effect, or of no count."""
-
-    def effect(term: str) -> float:
-        return math.inf if counted[term] is None else _middle(counted[term]) * float(moves[term].std())
-
-    moves = {term: _less_group_mean(rows.smoothed_ms[:, number], groups) for number, term in enumerate(rows.terms)}
-    by_effect = sorted(rows.terms, key=effect, reverse=True)
-    columns = {term: rows.signal[:, rows.terms.index(term)] for term in rows.terms} if method == "signal" else moves
-    free: list[str] = []
-    held: list[str] = []
-    for term in by_effect:
-        moves_along = any(abs(_correlation(columns[term], columns[other])) >= TOGETHER_MIN for other in free)
-        (held if moves_along else free).append(term)
-    return free, held
-
-
-def _response(
-    rows: Rows,
-    fits: Sequence[Fit],
-    free: Sequence[str],
-    held: Sequence[str],
-    counted: Mapping[str, Counted | None],
-    method: Method,
-    groups: Ints,
-) -> Response:
-    weights = rows.weights / rows.weights.sum()
-    latency_ms = float(weights @ rows.latency_ms)
-    slopes = []
-    for place, term in enumerate(free):
-        ends = [
-            (float(found.slopes[place]) + side * found.reach(place, CONFIDENCE))
-            for found in fits
-            for side in (-1, 1)
-        ]
-        value = float(fits[0].slopes[place])
-        slopes.append(_slope(rows, term, (value, min(ends), max(ends)), counted[term], groups))
-    for term in held:
-        count = counted[term]
-        low, high = (count.low, count.high) if count else (0.0, 0.0)
-        slopes.append(_slope(rows, term, (_middle(count), low, high), count, groups, is_held=True))
-    explained = min(1.0, max(0.0, sum(slope.variance_share for slope in slopes)))
-    notes = (f"{', '.join(held)} moved together with {free[0]} and stands at its counted waits",) if held else ()
-    return Response(
-        slopes=tuple(slopes),
-        intercept_ms=latency_ms - sum(slope.value * slope.await_ms for slope in slopes),
-        latency_ms=latency_ms,
-        method=method,
-        intervals=len(rows),
-        cells=len(np.unique(rows.cell)),
-        volumes=len(np.unique(rows.volume)),
-        explained=explained,
-        notes=notes,
-    )
-
-
-def _slope(
-    rows: Rows,
-    term: str,
-    value: tuple[float, float, float],
-    counted: Counted | None,
-    groups: Ints,
-    *,
-    is_held: bool = False,
-) -> Slope:
-    await_ms = rows.awaits_ms[:, rows.terms.index(term)]
-    smooth = _less_group_mean(rows.smoothed_ms[:, rows.terms.index(term)], groups)
-    latency = _less_group_mean(rows.latency_ms, groups)
-    power = float(latency @ latency)
-    share = value[0] * float(smooth @ latency) / power if power > 0 else 0.0
-    low, high = np.quantile(await_ms, (0.1, 0.9))
-    return Slope(
-        term=term,
-        value=value[0],
-        low=value[1],
-        high=value[2],
-        counted=counted,
-        await_ms=float(np.average(await_ms, weights=rows.weights)),
-        moved_ms=(float(low), float(high)),
-        is_held=is_held,
-        variance_share=share,
-    )
-
-
 def sharper(within: Response | None, between: Response | None) -> Response | None:
     """Return the one whose first slope has the narrower interval; `between` is widened by what both are apart."""
     if within is None or between is None:
@@ -411,16 +216,3 @@ def sharper(within: Response | None, between: Response | None) -> Response | Non
         return replace(within, notes=(*within.notes, *notes))
     slopes = tuple(widened if slope is second else slope for slope in between.slopes)
     return replace(between, slopes=slopes)
-
-
-def _less_group_mean(values: Floats, groups: Ints, weights: Floats | None = None) -> Floats:
-    _, group = np.unique(groups, return_inverse=True)
-    weights = np.ones(len(values)) if weights is None else weights
-    means = np.bincount(group, weights * values) / np.bincount(group, weights)
-    return np.asarray(values - means[group], dtype=np.float64)
-
-
-def _correlation(x: Floats, y: Floats) -> float:
-    x, y = x - x.mean(), y - y.mean()
-    power = float(x @ x) * float(y @ y)
-    return float(x @ y) / math.sqrt(power) if power > 0 else 0.0

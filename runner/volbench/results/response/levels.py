@@ -20,7 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.results.response.estimate import CONFIDENCE, with_one_log
+from volbench.results.response.estimate import with_one_log
+from volbench.results.response.methods import CONFIDENCE
 from volbench.results.response.model import NoResponse, Response, Slope
 from volbench.results.response.samples import CellSamples
 from volbench.results.stats.student_t import t_quantile
