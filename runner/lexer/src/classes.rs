@@ -1,8 +1,9 @@
 //! Numbers of shapes, for many statements in one call.
 
+use crate::charset::Dialect;
 use crate::fingerprint::fingerprint;
 use crate::guard::{judge, Allowed, Answer};
-use crate::token::{Dialect, Kind, Lexer};
+use crate::token::{Kind, Lexer};
 use std::collections::HashMap;
 
 /// Of a statement that was not fingerprinted, since it is none that a comparison sends.

@@ -1,6 +1,7 @@
 //! The shape of a statement: without comments and values, as pt-fingerprint and the servers' digests write it.
 
-use crate::token::{Dialect, Kind, Lexer, Token};
+use crate::charset::Dialect;
+use crate::token::{Kind, Lexer, Token};
 
 /// Return the statement in lower case without comments and literals, with one space where there was white space.
 ///

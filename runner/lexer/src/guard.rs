@@ -3,9 +3,10 @@
 //! No grammar: a statement passes when each of its tokens is one that a reading statement may have. What is not known
 //! does not pass.
 
+use crate::charset::{Charset, Dialect};
 use crate::lists::{acts, builtin, Builtin};
 use crate::query::Query;
-use crate::token::{doubt, Charset, Dialect, Kind, Lexer, Token};
+use crate::token::{doubt, Kind, Lexer, Token};
 
 /// What a statement may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

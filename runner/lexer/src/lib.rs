@@ -3,18 +3,21 @@
 //! Each function takes a text and its length. Text is returned in a buffer of the caller: the answer is its length,
 //! and when that is more than the buffer has, the caller comes again with a larger one. A fault is -1, never a panic.
 
+pub mod charset;
 pub mod classes;
 pub mod fingerprint;
 pub mod guard;
 mod lists;
 mod query;
+mod scan;
 mod statements;
 pub mod token;
 
+use charset::{Charset, Dialect};
 use classes::Classes;
 use guard::Allowed;
 use std::panic::catch_unwind;
-use token::{Charset, Dialect, Kind, Lexer};
+use token::{Kind, Lexer};
 
 /// Changes with each change of a function below, so that a library of another version is not used.
 const ABI: u32 = 3;

@@ -2,63 +2,8 @@
 //!
 //! The lexer allocates nothing and never goes back, so that its time is linear and its memory constant.
 
-/// How a session reads text: its sql_mode, and the character set of its client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dialect {
-    /// `"x"` is a name (ANSI_QUOTES).
-    pub ansi_quotes: bool,
-    /// A backslash in a string is a character (NO_BACKSLASH_ESCAPES).
-    pub no_escapes: bool,
-    pub charset: Charset,
-}
-
-/// Character sets that change where a token ends; in all others no byte of a character below 0x80 follows another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Charset {
-    #[default]
-    Utf8,
-    /// 0xa0 is white space.
-    Latin1,
-    Gbk,
-    Gb18030,
-    Sjis,
-    Big5,
-}
-
-impl Charset {
-    /// The length of the character at the begin of `bytes`: 1 where it is a byte or no character.
-    fn length(self, bytes: &[u8]) -> usize {
-        let (first, second) = (bytes[0], bytes.get(1).copied().unwrap_or(0));
-        if first < 0x80 {
-            return 1;
-        }
-        let gbk_second = matches!(second, 0x40..=0x7e | 0x80..=0xfe);
-        match self {
-            Charset::Utf8 | Charset::Latin1 => 1,
-            Charset::Gbk if matches!(first, 0x81..=0xfe) && gbk_second => 2,
-            Charset::Gb18030 if matches!(first, 0x81..=0xfe) && gbk_second => 2,
-            Charset::Gb18030
-                if matches!(first, 0x81..=0xfe)
-                    && second.is_ascii_digit()
-                    && matches!(bytes.get(2), Some(0x81..=0xfe))
-                    && matches!(bytes.get(3), Some(b'0'..=b'9')) =>
-            {
-                4
-            }
-            Charset::Sjis
-                if matches!(first, 0x81..=0x9f | 0xe0..=0xfc) && matches!(second, 0x40..=0x7e | 0x80..=0xfc) =>
-            {
-                2
-            }
-            Charset::Big5 if matches!(first, 0xa1..=0xf9) && matches!(second, 0x40..=0x7e | 0xa1..=0xfe) => 2,
-            _ => 1,
-        }
-    }
-
-    fn is_space(self, byte: u8) -> bool {
-        matches!(byte, 9..=13 | b' ') || (byte == 0xa0 && self == Charset::Latin1)
-    }
-}
+use crate::charset::{Charset, Dialect};
+use crate::scan::{comment_end, find_either, looks_like_space, IDENTIFIER};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -122,19 +67,6 @@ pub struct Token {
 
 /// The oldest versions that anybody runs are MySQL 5.7 and MariaDB 10: both execute a comment below this number.
 const EXECUTED_BY_ALL_BELOW: u32 = 50_700;
-
-const IDENTIFIER: [bool; 256] = identifier_bytes();
-
-const fn identifier_bytes() -> [bool; 256] {
-    let mut bytes = [false; 256];
-    let mut at = 0;
-    while at < 256 {
-        let byte = at as u8;
-        bytes[at] = byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80;
-        at += 1;
-    }
-    bytes
-}
 
 /// Divides a statement; an iterator of tokens without white space.
 #[derive(Clone, Copy)]
@@ -466,45 +398,6 @@ impl<'a> Lexer<'a> {
         self.after_point = first == b'.' && IDENTIFIER[second as usize];
         token
     }
-}
-
-/// The end of a comment whose text begins at `at`, and whether it has none.
-fn comment_end(text: &[u8], at: usize) -> (usize, bool) {
-    let mut star = find_either(text, at, b'*', b'*');
-    while star < text.len() {
-        if text.get(star + 1) == Some(&b'/') {
-            return (star + 2, false);
-        }
-        star = find_either(text, star + 1, b'*', b'*');
-    }
-    (text.len(), true)
-}
-
-/// The first place of either byte from `at` on; the length without one. Eight bytes are looked at at once.
-fn find_either(text: &[u8], at: usize, first: u8, second: u8) -> usize {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
-    let (firsts, seconds) = (ONES * u64::from(first), ONES * u64::from(second));
-    let has_zero = |word: u64| word.wrapping_sub(ONES) & !word & HIGH != 0;
-    let mut at = at;
-    while let Some(Ok(bytes)) = text.get(at..at + 8).map(<[u8; 8]>::try_from) {
-        let word = u64::from_ne_bytes(bytes);
-        if has_zero(word ^ firsts) || has_zero(word ^ seconds) {
-            break;
-        }
-        at += 8;
-    }
-    let rest = &text[at.min(text.len())..];
-    at + rest.iter().position(|&byte| byte == first || byte == second).unwrap_or(rest.len())
-}
-
-/// Whether a text that is not ASCII has one of Unicode's spaces, which a server takes for part of a name.
-fn looks_like_space(text: &[u8]) -> bool {
-    let unusual = |character: char| {
-        character.is_whitespace()
-            || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' | '\u{80}'..='\u{9f}' | '\u{180e}')
-    };
-    !text.is_ascii() && String::from_utf8_lossy(text).chars().any(unusual)
 }
 
 impl Iterator for Lexer<'_> {
