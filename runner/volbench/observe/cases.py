@@ -26,7 +26,6 @@ _EDGE_S = 3.0
 _LEAD_S = 10.0
 """What began so shortly before an onset is the incident's begin: a trigger sees a stall when I/O completes."""
 _TPS = SeriesKey.of(Client.tps)
-_PROGRAM = "program_connections"
 
 
 def case_of(series: Mapping[SeriesKey, Series], observation: Observation) -> Case:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 
-from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.run import VolumeSpec
 from volbench.errors import UsageError, VolbenchError
 from volbench.machine.volume.interface import OpenVolume, Volume, VolumeBase
@@ -65,10 +64,3 @@ def _refuse_one_directory(volumes: Sequence[OpenVolume]) -> None:
                 evidence=f"{first.host_path} and {volume.host_path} have one inode",
                 next_step="give each component a directory of its own, on the volume that shall hold it",
             )
-
-
-def same_device(data: VolumeFacts, component: VolumeFacts) -> bool:
-    """Return whether a component lies on the device of the data, so that it competes with it."""
-    if data.device_number is not None and data.device_number == component.device_number:
-        return True
-    return data.disk is not None and data.disk == component.disk

@@ -26,7 +26,6 @@ _TIMED = {
     "OPEN": "open",
     "CLOSE": "close",
 }
-_STATES_MAX = 100_000
 
 
 def looks_like_nfsiostat(text: str) -> bool:

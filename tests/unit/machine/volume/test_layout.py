@@ -11,11 +11,9 @@ from volbench.core.plan.volume_check import check_volumes
 from volbench.core.profile.layout import check_roles, component_word
 from volbench.core.profile.spec import parse_volume
 from volbench.core.records.base import Scalar
-from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.run import VolumeSpec
 from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.volume.factory import make_volume
-from volbench.machine.volume.layout import same_device
 
 
 def roles_of(spec: VolumeSpec) -> dict[str, tuple[str, ...]]:
@@ -138,10 +136,3 @@ def test_a_missing_component_names_itself(tmp_path: Path) -> None:
     ):
         pass
     assert "a.log" in lacking.value.where
-
-
-def test_two_components_of_one_disk_compete() -> None:
-    data = VolumeFacts(path="/d", device_number="8:1", disk="sda")
-    assert same_device(data, VolumeFacts(path="/l", device_number="8:2", disk="sda"))
-    assert not same_device(data, VolumeFacts(path="/l", device_number="8:16", disk="sdb"))
-    assert not same_device(VolumeFacts(path="/d"), VolumeFacts(path="/l"))
