@@ -13,12 +13,10 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
 from volbench.core.base.parse import EPOCH_MAX_S, NUMBER_MAX, parse_json
 from volbench.results.recorded.json_values import json_values
 from volbench.results.recorded.parsed import Recorded, Table, recorded_of_epochs
-from volbench.results.store.series import Series, SeriesKey
+from volbench.results.store.series import SeriesKey
 
 _DISK = {
     "readIOsPS": ("reads_per_s", 1.0),
@@ -119,8 +117,7 @@ def parse_performance_insights(text: str) -> Recorded:
 
     Raises ValueError for JSON that is cut off or something else.
     """
-    samples: dict[SeriesKey, dict[float, float]] = {}
-    unused, answers = [], list(json_values(text))
+    table, unused, answers = Table(), list[str](), list(json_values(text))
     for answer in [each for value in answers for each in (value if isinstance(value, list) else [value])]:
         metrics = answer.get("MetricList") if isinstance(answer, Mapping) else None
         if not isinstance(metrics, list):
@@ -134,11 +131,8 @@ def parse_performance_insights(text: str) -> Recorded:
             for point in points:
                 value = _scaled(point.get("Value"), scale)
                 if value is not None:
-                    samples.setdefault(key, {})[_epoch(point.get("Timestamp"))] = value
-    series = {
-        key: Series(t_s=np.array(sorted(rows)), value=np.array([rows[t_s] for t_s in sorted(rows)]))
-        for key, rows in samples.items()
-    }
+                    table.add(_epoch(point.get("Timestamp")), key.source, key.metric, key.entity, value)
+    series = table.series()
     notes = (f"Performance Insights' {', '.join(dict.fromkeys(unused))}: not used",) if unused else ()
     return recorded_of_epochs(series, notes) if series else Recorded(series={}, clocked=True, notes=notes)
 
