@@ -57,14 +57,23 @@ class ModifyStep(StepBase):
         return "modify"
 
     @property
+    def end_s(self) -> float:
+        """When it ends, seconds after the window of the load that it runs with begins."""
+        return self.start_after_s + self._watched_s
+
+    @property
     def timeout_s(self) -> float:
         """How long it may take, in seconds."""
-        return BEFORE_S + self.takes_s + self.watch_s + 60.0
+        return self._watched_s + 60.0
+
+    @property
+    def _watched_s(self) -> float:
+        return BEFORE_S + self.takes_s + self.watch_s
 
     def cost(self, data_bytes: int) -> StepCost:
         """Return the estimate: nothing is read or written."""
         del data_bytes
-        return StepCost(measured_s=BEFORE_S + self.takes_s + self.watch_s)
+        return StepCost(measured_s=self._watched_s)
 
 
 KIND = StepKind(

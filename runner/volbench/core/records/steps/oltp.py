@@ -109,6 +109,17 @@ class OltpStep(StepBase):
         return steps
 
     @model_validator(mode="after")
+    def _a_load_outlasts_the_modification_of_its_volume(self) -> Self:
+        ends_s = [step.end_s for step in self.concurrent if isinstance(step, ModifyStep)]
+        for end_s in ends_s:
+            if end_s > self.duration_s:
+                raise ValueError(
+                    f"`modify` ends {end_s:g} s after the window begins, and the load after {self.duration_s:g} s:"
+                    f" operations that nobody asks for would count as a dip; set `duration: {end_s:g}s` or more"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _a_modulated_load_follows_its_volume(self) -> Self:
         if self.modulate is None:
             return self
