@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from volbench.errors import MissingPrerequisite
 
 PURPOSES = {
-    "aws": "CloudWatch, IAM tokens of RDS, and everything in S3: results, dumps, downloads",
+    "aws": "CloudWatch, IAM tokens of RDS, the modification of an EBS volume, and everything in S3",
     "kubernetes": "--target kubernetes, storage classes and `volbench k8s`",
     "pytest": "the pytest plugin",
     "query": "`volbench query`",

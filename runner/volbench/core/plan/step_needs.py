@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from volbench.core.plan.ebs_modification import check_ebs_modifications
 from volbench.core.profile.layout import component_word
 from volbench.core.profile.resolve import ResolvedVolume, resolve_spec, resolve_volume
 from volbench.core.records.run import VolumeSpec
@@ -23,7 +24,7 @@ _EMULATED = "emulated"
 _ATTACH = "attach"
 
 
-def check_needs(steps: Iterable[StepBase], volumes: Sequence[VolumeSpec], target: str) -> None:
+def check_needs(steps: Iterable[StepBase], volumes: Sequence[VolumeSpec], target: str, *, cells: int = 1) -> None:
     """Raise UsageError or MissingPrerequisite for a step that the run's servers or volumes do not allow.
 
     Without it, the first cell would find that out: after the dataset is made, on an attached server in that server.
@@ -32,8 +33,10 @@ def check_needs(steps: Iterable[StepBase], volumes: Sequence[VolumeSpec], target
         steps: of the suite.
         volumes: of the run, those of a sweep too, or what stands for servers that it attaches to.
         target: of the run.
+        cells: of the whole run.
     """
-    for step in all_steps(steps):
+    every_step = tuple(all_steps(steps))
+    for step in every_step:
         purpose = step_kind(step.kind).own_server
         if purpose and target == _ATTACH:
             raise not_own_server(purpose, where=_where(step), evidence="target attach")
@@ -41,6 +44,7 @@ def check_needs(steps: Iterable[StepBase], volumes: Sequence[VolumeSpec], target
             modified_volume(step)
         for volume in volumes:
             _check_volume(step, volume, target)
+    check_ebs_modifications(every_step, volumes, target, cells=cells)
 
 
 def _check_volume(step: StepBase, volume: VolumeSpec, target: str) -> None:
@@ -52,7 +56,7 @@ def _check_volume(step: StepBase, volume: VolumeSpec, target: str) -> None:
     if isinstance(step, InstancesStep | ReplicaStep) and "control" in volume.options:
         evidence = f"{named}: volbench did not start the server's container"
         raise no_further_server(step_kind(step.kind).own_server, where=_where(step), evidence=evidence)
-    if isinstance(step, ModifyStep):
+    if isinstance(step, ModifyStep) and not step.ebs_volume:
         if is_plain:
             raise not_modifiable(step, evidence=f"{named} is not emulated")
         if resolved is not None:
@@ -94,12 +98,13 @@ def check_size(step: ModifyStep, size_bytes: float) -> None:
 
 
 def not_modifiable(step: ModifyStep, *, evidence: str) -> UsageError:
-    """Return the refusal to modify a volume that is not emulated."""
+    """Return the refusal to modify a volume that is neither emulated nor named."""
     return UsageError(
-        "volbench modifies emulated volumes only: it never asks a cloud or a cluster to change a volume",
+        "volbench modifies emulated volumes, and no real one but the EBS volume that the step names",
         where=_where(step),
         evidence=evidence,
-        next_step="use v=emulated:ebs-gp2, or modify the volume by hand under `volbench observe`",
+        next_step="use v=emulated:ebs-gp2, or name the volume: `ebs_volume: vol-...`; any other is modified by hand"
+        " under `volbench observe`",
     )
 
 

@@ -1,4 +1,4 @@
-"""Bytes that a volume's device or server has delivered so far, to check reads that claim to be cold."""
+"""Bytes that a volume's device or server has delivered so far, to check cold reads, and a disk's operations."""
 
 from __future__ import annotations
 
@@ -37,6 +37,16 @@ def diskstats_read_bytes(text: str, device: str) -> int | None:
         fields = line.split()
         if len(fields) >= 14 and fields[2] == device:
             return int(fields[5]) * SECTOR_BYTES
+    return None
+
+
+def disk_operations(disk: str, *, proc: Path = PROC) -> int | None:
+    """Return how many reads and writes a disk has completed; None if it is not listed."""
+    text = _read(proc / "diskstats")
+    for line in (text or "").splitlines():
+        fields = line.split()
+        if len(fields) >= 14 and fields[2] == disk:
+            return int(fields[3]) + int(fields[7])
     return None
 
 

@@ -106,7 +106,7 @@ def plan_suite(
     suite = suite.model_copy(update={"server": with_flavor(suite.server, target)})
     check_roles(specs, flavor=suite.server.flavor, option=suite.server.option)
     spreads, treatments = expand_variants(specs, suite.sweep)
-    check_needs(suite.steps, spreads, target)
+    check_needs(suite.steps, spreads, target, cells=suite.repeats * len(treatments))
     suite = _with_known_predictions(suite, [spec.name for spec in spreads], say)
     chosen_options = servers.options()
     if target == "kubernetes":

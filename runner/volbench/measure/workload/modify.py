@@ -1,14 +1,12 @@
-"""The modify step: an emulated volume gets other limits under a load, and its counters tell what came of that."""
+"""The modify step: a volume gets other limits under a load, and its counters tell what came of that."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from volbench.core.plan.step_needs import check_size, modified_volume, not_modifiable
 from volbench.core.records.metrics import metric
@@ -16,31 +14,24 @@ from volbench.core.records.steps.modify import BEFORE_S, ModifyStep
 from volbench.errors import StepFailed
 from volbench.machine.volume.emulated.control import ask_socket
 from volbench.measure.workload.interface import StepContext, StepOutcome, Workload
+from volbench.measure.workload.modify_ebs import check_ebs, run_ebs
 from volbench.measure.workload.oltp.modulation import slowed
+from volbench.measure.workload.served_rates import ServedRate, outcome_of, watch
 
-TICK_S = 1.0
-MORE = 1.1
-"""Times the operations of before, from which on the new limit holds: a limit that is met varies by far less."""
-SECONDS = 3
 GOES_BACK_S = 10.0
 """After the step's end the volume has its own limits by itself, should this process be killed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServedRate:
-    """What the volume did in the seconds up to `t_s`: operations a second."""
-
-    t_s: float
-    per_s: float
-
-
 class Modify(Workload[ModifyStep]):
-    """Asks the emulated volume's daemon for other limits, and counts."""
+    """Asks for other limits, an emulated volume's daemon or EC2, and counts."""
 
     kind = "modify"
 
     def check(self, step: ModifyStep, ctx: StepContext) -> None:
-        """Check the volume and what it shall become. Raise UsageError."""
+        """Check the volume and what it shall become. Raise UsageError, MissingPrerequisite."""
+        if step.ebs_volume:
+            check_ebs(step, ctx)
+            return
         modified_volume(step)
         if ctx.emulator_socket is None:
             evidence = f"the data directory is on {ctx.volume_dir}, which is not emulated"
@@ -50,22 +41,25 @@ class Modify(Workload[ModifyStep]):
             check_size(step, size)
 
     def run(self, step: ModifyStep, ctx: StepContext) -> StepOutcome:
-        """Change the limits, watch, and change them back. Raises StepFailed."""
+        """Change the limits, watch, and change those of an emulated volume back. Raises StepFailed."""
+        if step.ebs_volume:
+            return run_ebs(step, ctx)
         if ctx.emulator_socket is None:
             raise StepFailed("the volume is not emulated", where=str(ctx.volume_dir))
         socket = ctx.emulator_socket
         own = dict(ask_socket(socket, {"do": "parameters"})["parameters"])
         target = {**dict(modified_volume(step).model), "seed": own.get("seed", 1)}
         begun_s, rates = ctx.clock.now_s(), list[ServedRate]()
+        operations = partial(_operations, socket)
         try:
-            _watch(ctx, socket, BEFORE_S, rates)
+            watch(ctx, operations, BEFORE_S, rates)
             asked_s = ctx.clock.now_s()
             if step.takes_s > 0:
                 _change(socket, slowed(own, ("read", "write"), step.dip), step.takes_s + GOES_BACK_S)
-                _watch(ctx, socket, step.takes_s, rates)
+                watch(ctx, operations, step.takes_s, rates)
             _change(socket, target, step.watch_s + GOES_BACK_S)
             changed_s = _changed_at_s(ctx, socket, target)
-            _watch(ctx, socket, step.watch_s, rates)
+            watch(ctx, operations, step.watch_s, rates)
         finally:
             with suppress(StepFailed):  # a daemon that does not answer goes back by itself
                 ask_socket(socket, {"do": "modify", "parameters": own})
@@ -82,31 +76,6 @@ class Modify(Workload[ModifyStep]):
         )
 
 
-def outcome_of(
-    rates: Sequence[ServedRate], asked_s: float, changed_s: float
-) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Return the step's metrics and notes.
-
-    Args:
-        rates: what the volume did, in order of time.
-        asked_s, changed_s: when the change was asked for, and when the volume had the new limits.
-    """
-    values = {"limits_changed_s": changed_s - asked_s}
-    before = [rate.per_s for rate in rates if rate.t_s <= asked_s]
-    usual = float(np.median(before)) if before else 0.0
-    if usual <= 0:
-        return values, ("the volume did nothing before the request: nothing is compared with it",)
-    meanwhile = [rate.per_s for rate in rates if asked_s < rate.t_s <= changed_s]
-    if len(meanwhile) >= SECONDS:
-        values["dip_ratio"] = float(np.convolve(meanwhile, np.ones(SECONDS) / SECONDS, "valid").min()) / usual
-    after = [rate for rate in rates if rate.t_s > asked_s]
-    for first in range(len(after) - SECONDS + 1):
-        if all(rate.per_s > MORE * usual for rate in after[first : first + SECONDS]):
-            values["new_limit_after_s"] = after[first].t_s - asked_s
-            return values, ()
-    return values, ("the load did no more operations with the new limits: it met no limit, or meets another",)
-
-
 def _change(socket: Path, parameters: Mapping[str, Any], lasts_s: float) -> None:
     ask_socket(socket, {"do": "modify", "parameters": parameters, "lasts_s": lasts_s})
 
@@ -121,19 +90,6 @@ def _changed_at_s(ctx: StepContext, socket: Path, target: Mapping[str, Any]) -> 
             "the volume did not take the new limits", where=str(socket.parent), evidence=f"it has {rates}"
         )
     return ctx.clock.now_s()
-
-
-def _watch(ctx: StepContext, socket: Path, seconds: float, rates: list[ServedRate]) -> None:
-    """Append what the volume does in each second. Raise StepFailed if cancelled."""
-    until_s = ctx.clock.now_s() + seconds
-    t_s, count = ctx.clock.now_s(), _operations(socket)
-    while (left_s := until_s - ctx.clock.now_s()) > 0:
-        if ctx.cancelled.wait(min(TICK_S, left_s)):
-            raise StepFailed("the modification was cancelled", where="modify")
-        now_s, now = ctx.clock.now_s(), _operations(socket)
-        if now_s - t_s >= TICK_S / 2:
-            rates.append(ServedRate(t_s=now_s, per_s=(now - count) / (now_s - t_s)))
-            t_s, count = now_s, now
 
 
 def _operations(socket: Path) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from volbench.core.plan.ebs_modification import ebs_request
 from volbench.core.plan.step_needs import check_needs
 from volbench.core.profile.spec import parse_volume
 from volbench.core.records.run import VolumeSpec
@@ -59,7 +60,7 @@ def test_what_may_be_emulated_is_left_to_the_cell(step: Step, volume: str) -> No
 def test_a_modification_in_a_load_is_checked_too() -> None:
     load = OltpStep.model_validate({"name": "load", "concurrent": [{"kind": "modify", "to": "ebs-gp3"}]})
     check(load, GP2)
-    with pytest.raises(UsageError, match="emulated volumes only"):
+    with pytest.raises(UsageError, match="no real one but"):
         check(load, "b=nfs:server:/export")
 
 
@@ -104,3 +105,69 @@ def test_a_container_of_compose_has_room_for_one_server(step: Step) -> None:
         check(step, "a=path:/volumes/a?control=/control/a")
     assert refused.value.what.startswith(STEP_KINDS[step.kind].own_server)
     assert "volume a=path:/volumes/a?control=/control/a" in refused.value.evidence
+
+
+VOLUME = "vol-0123456789abcdef0"
+ON_EBS = "a=path:/mnt/ebs"
+
+
+def real(to: str = "ebs-gp3?iops=6000") -> ModifyStep:
+    return ModifyStep(name="grow", to=to, ebs_volume=VOLUME)
+
+
+def test_one_cell_modifies_a_real_volume() -> None:
+    check(real(), ON_EBS)
+
+
+@pytest.mark.parametrize(
+    ("to", "request_of_ec2"),
+    [
+        ("ebs-gp3", {"VolumeType": "gp3"}),
+        ("emulated:ebs-gp2?size=200GiB", {"VolumeType": "gp2", "Size": 200}),
+        ("ebs-gp3?iops=6000&throughput=250", {"VolumeType": "gp3", "Iops": 6000, "Throughput": 250}),
+        ("ebs-io2?iops=20000&size=100GiB", {"VolumeType": "io2", "Iops": 20000, "Size": 100}),
+        ("ebs-st1?size=1TiB", {"VolumeType": "st1", "Size": 1024}),
+    ],
+)
+def test_a_request_has_what_the_suite_says_and_no_default(to: str, request_of_ec2: dict[str, str | int]) -> None:
+    assert ebs_request(real(to)) == request_of_ec2
+
+
+@pytest.mark.parametrize(
+    ("to", "message"),
+    [
+        ("local-nvme", "no volume type"),
+        ("ebs-gp2?credits=0", "cannot be asked for 'credits'"),
+        ("ebs-gp3?instance=m5.large", "cannot be asked for 'instance'"),
+        ("ebs-gp3?size=100500MiB", "whole GiB"),
+        ("ebs-gp3?iops=1", "3,000 to 80,000"),
+        ("ebs-gp33", "unknown volume profile"),
+    ],
+)
+def test_what_ec2_cannot_be_asked_for_is_refused(to: str, message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check(real(to), ON_EBS)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("target", ["docker", "kubernetes", "attach"])
+def test_a_real_volume_is_modified_where_it_is_attached(target: str) -> None:
+    with pytest.raises(UsageError, match="the target local"):
+        check(real(), ON_EBS, target=target)
+
+
+@pytest.mark.parametrize("volume", [GP2, "b=nfs:server:/export"])
+def test_a_real_volume_is_no_other_kind(volume: str) -> None:
+    with pytest.raises(UsageError, match="names a real volume") as refused:
+        check(real(), volume)
+    assert volume in refused.value.evidence
+
+
+def test_no_later_cell_is_measured_on_a_modified_volume() -> None:
+    volumes = [parse_volume(ON_EBS)]
+    with pytest.raises(UsageError, match="every later") as refused:
+        check_needs([real()], volumes, "local", cells=2)
+    assert refused.value.evidence == "2 cells, 1 modification"
+    with pytest.raises(UsageError, match="every later"):
+        check_needs([real(), real("ebs-gp3?iops=9000")], volumes, "local", cells=1)
+    check_needs([modify("ebs-gp3")], [parse_volume(GP2)], "local", cells=8)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from volbench.core.records.steps.modify import BEFORE_S
+from volbench.core.records.steps.modify import BEFORE_S, ModifyStep
 from volbench.core.records.steps.oltp import OltpStep
 
 
@@ -25,3 +25,39 @@ def test_operations_of_a_load_that_ended_are_no_dip(longer: dict[str, str]) -> N
     with pytest.raises(ValidationError, match="that nobody asks for") as refused:
         load(BEFORE_S + 75, **{"takes": "20s", "watch": "30s", "start_after": "25s", **longer})
     assert f"duration: {BEFORE_S + 76:g}s" in str(refused.value)
+
+
+VOLUME = "vol-0123456789abcdef0"
+
+
+def test_a_real_volume_is_waited_for_within_its_load() -> None:
+    step = ModifyStep.model_validate({"to": "ebs-gp3", "ebs_volume": VOLUME, "wait": "10min", "watch": "30s"})
+    assert step.end_s > BEFORE_S + 600 + 30
+    with pytest.raises(ValidationError, match="that nobody asks for"):
+        load(step.end_s - 1, ebs_volume=VOLUME, wait="10min", watch="30s")
+    load(step.end_s, ebs_volume=VOLUME, wait="10min", watch="30s")
+
+
+def test_the_results_of_a_real_volume_show_no_assumption() -> None:
+    real = ModifyStep.model_validate({"to": "ebs-gp3", "ebs_volume": VOLUME})
+    assert real.parameters() == {"to": "ebs-gp3", "ebs_volume": VOLUME, "watch_s": 15.0}
+    emulated = ModifyStep.model_validate({"to": "ebs-gp3"})
+    assert set(emulated.parameters()) == {"to", "takes_s", "dip", "watch_s"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"region": "eu-west-1"}, "belong to `ebs_volume`"),
+        ({"wait": "10min"}, "belong to `ebs_volume`"),
+        ({"ebs_volume": VOLUME, "takes": "10s"}, "are assumptions"),
+        ({"ebs_volume": VOLUME, "dip": 2}, "are assumptions"),
+        ({"ebs_volume": "vol-1"}, "match pattern"),
+        ({"ebs_volume": "vol-0123456789ABCDEF0"}, "match pattern"),
+        ({"ebs_volume": VOLUME, "region": "eu/west"}, "match pattern"),
+        ({"ebs_volume": VOLUME, "wait": "3d"}, "less than or equal"),
+    ],
+)
+def test_keys_that_contradict_each_other_are_refused(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        ModifyStep.model_validate({"to": "ebs-gp3", **keys})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from volbench.core.records.facts import VolumeFacts
-from volbench.machine.host.blockstats import device_read_bytes
+from volbench.machine.host.blockstats import device_read_bytes, disk_operations
 
 DISKSTATS = """\
  259       0 nvme0n1 207289 19731 12253754 120542 209819 78182 17878000 531 0 284 988 35710 16 12 2949 49978 1964
@@ -58,3 +58,9 @@ def test_no_proc(tmp_path: Path) -> None:
     """Files that are not there are no counter."""
     assert device_read_bytes(VolumeFacts(path="/", device="sda"), proc=tmp_path) is None
     assert device_read_bytes(VolumeFacts(path="/", nfs_server="a", mount_point="/"), proc=tmp_path) is None
+
+
+def test_a_disk_s_operations_are_its_completed_reads_and_writes(proc: Path) -> None:
+    assert disk_operations("nvme0n1", proc=proc) == 207289 + 209819
+    assert disk_operations("nvme9n1", proc=proc) is None
+    assert disk_operations("nvme0n1", proc=proc / "none") is None

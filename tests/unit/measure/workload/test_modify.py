@@ -14,8 +14,9 @@ from step_context import context_on
 from volbench.core.profile.resolve import resolve
 from volbench.core.records.steps.modify import ModifyStep
 from volbench.errors import StepFailed, UsageError
-from volbench.measure.workload import modify
-from volbench.measure.workload.modify import Modify, ServedRate, outcome_of
+from volbench.measure.workload import modify, served_rates
+from volbench.measure.workload.modify import Modify
+from volbench.measure.workload.served_rates import ServedRate, outcome_of
 
 SOCKET = Path("/run/volume/control.sock")
 
@@ -47,6 +48,12 @@ def test_one_second_with_more_is_no_new_limit() -> None:
     assert "new_limit_after_s" not in values
 
 
+def test_limits_that_were_not_reached_have_no_time_and_the_dip_is_of_all_that_was_watched() -> None:
+    values, notes = outcome_of(observed((5, 3000.0), (5, 3000.0), (5, 1500.0)), 5.0, None)
+    assert values == {"dip_ratio": pytest.approx(0.5)}
+    assert notes == ("the load did no more operations while it was watched",)
+
+
 def test_an_idle_volume_is_compared_with_nothing() -> None:
     values, notes = outcome_of(observed((5, 0.0), (10, 500.0)), 5.0, 10.0)
     assert values == {"limits_changed_s": 5.0}
@@ -62,7 +69,7 @@ def test_what_no_vendor_offers_is_refused(tmp_path: Path, to: str) -> None:
 
 def test_a_volume_that_is_not_emulated_is_refused(tmp_path: Path) -> None:
     context, _ = context_on(tmp_path)
-    with pytest.raises(UsageError, match="emulated volumes only"):
+    with pytest.raises(UsageError, match="no real one but"):
         Modify().check(ModifyStep(name="m", to="ebs-gp3"), context)
 
 
@@ -99,7 +106,7 @@ class Daemon:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(modify, "BEFORE_S", 0.4)
-    monkeypatch.setattr(modify, "TICK_S", 0.1)
+    monkeypatch.setattr(served_rates, "TICK_S", 0.1)
 
 
 @pytest.mark.usefixtures("short")

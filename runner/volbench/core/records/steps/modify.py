@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from volbench.core.records.base import Seconds
+from volbench.core.records.base import Scalar, Seconds
 from volbench.core.records.metric import Metric
 from volbench.core.records.steps.base import StepBase, StepCost
 from volbench.core.records.steps.kind import StepKind
 
 BEFORE_S = 5.0
 """Watched before the request, to compare with."""
+TAKES_S = 5.0
+WAIT_S = 900.0
+_ANSWERS_S = 15.0
+"""So long EC2 may take for the answers before the request, of a step whose load still runs."""
+_ASSUMED = ("takes_s", "dip")
+"""What nobody assumes of a real volume: it is measured."""
 
 
 class ModifyStep(StepBase):
-    """Changes type, IOPS, throughput or size of an emulated volume, as a vendor's ModifyVolume does.
+    """Changes type, IOPS, throughput or size of an emulated volume, or of a real EBS volume that it names.
 
     It belongs into `concurrent` of an `oltp` step. The rows `during` and `alone` show what the load lost meanwhile.
-    At its end the volume has its own limits again, since other cells are measured on it. The file system does not
-    grow.
+    At its end an emulated volume has its own limits again, since other cells are measured on it. A real one stays
+    modified, so the run has one cell. The file system does not grow.
     """
 
     kind: Literal["modify"] = "modify"
@@ -28,17 +34,18 @@ class ModifyStep(StepBase):
         max_length=200, description="The volume that it becomes: a profile with options, such as ebs-gp3?iops=6000."
     )
     takes_s: Seconds = Field(
-        default=5.0,
+        default=TAKES_S,
         alias="takes",
         ge=0,
         le=3600,
-        description="From the request to the new limits. Assumed.",
+        description="From the request to the new limits of an emulated volume. Assumed.",
     )
     dip: float = Field(
         default=1.0,
         ge=1.0,
         le=20.0,
-        description="Factor by which operations take longer during the change. Assumed; 1: none.",
+        description="Factor by which an emulated volume's operations take longer during the change; 1: none."
+        " Assumed.",
     )
     watch_s: Seconds = Field(
         default=15.0,
@@ -50,6 +57,47 @@ class ModifyStep(StepBase):
     start_after_s: Seconds = Field(
         default=0.0, alias="start_after", ge=0, description="Delay when it runs concurrently with a load."
     )
+
+    ebs_volume: str = Field(
+        default="",
+        pattern=r"^(vol-([0-9a-f]{8}|[0-9a-f]{17}))?$",
+        description="The real EBS volume below the data directory, such as vol-0123456789abcdef0, which AWS then"
+        " modifies and bills. It stays modified. Empty: the volume is emulated.",
+    )
+    region: str = Field(
+        default="",
+        pattern=r"^[a-z0-9-]{0,40}$",
+        description="AWS region of `ebs_volume`; empty: that of AWS_REGION or of the profile of AWS' tools.",
+    )
+    wait_s: Seconds | None = Field(
+        default=None,
+        alias="wait",
+        ge=30,
+        le=172_800,
+        description="How long EBS' answer `completed` is waited for, at most; absent: 15 minutes.",
+    )
+
+    @model_validator(mode="after")
+    def _nothing_is_assumed_of_a_real_volume(self) -> Self:
+        if not self.ebs_volume and (self.region or self.wait_s is not None):
+            raise ValueError("`region` and `wait` belong to `ebs_volume`: name the volume, or leave them out")
+        if self.ebs_volume and (self.takes_s, self.dip) != (TAKES_S, 1.0):
+            raise ValueError(
+                "`takes` and `dip` are assumptions about an emulated volume, and a real one is measured: leave them"
+                " out; `wait` says how long the change is waited for"
+            )
+        return self
+
+    @property
+    def wait_s_max(self) -> float:
+        """How long EBS may take until it has the new limits, in seconds."""
+        return WAIT_S if self.wait_s is None else self.wait_s
+
+    def parameters(self) -> dict[str, Scalar]:
+        """Return the parameters as shown in results: of a real volume none that is assumed."""
+        left_out = _ASSUMED if self.ebs_volume else ()
+        values = super().parameters()
+        return {name: value for name, value in values.items() if name not in left_out and value != ""}
 
     @property
     def tool(self) -> str:
@@ -68,10 +116,11 @@ class ModifyStep(StepBase):
 
     @property
     def _watched_s(self) -> float:
-        return BEFORE_S + self.takes_s + self.watch_s
+        change_s = _ANSWERS_S + self.wait_s_max if self.ebs_volume else self.takes_s
+        return BEFORE_S + change_s + self.watch_s
 
     def cost(self, data_bytes: int) -> StepCost:
-        """Return the estimate: nothing is read or written."""
+        """Return the estimate: nothing is read or written, and a real volume takes as long as is waited for."""
         del data_bytes
         return StepCost(measured_s=self._watched_s)
 
@@ -84,7 +133,7 @@ KIND = StepKind(
             "s",
             "lower",
             "limits changed",
-            "from the request until the volume says that it has the new limits",
+            "from the request until the volume (EBS: `completed`, asked every 5 s) says that it has the new limits",
         ),
         Metric(
             "new_limit_after_s",
