@@ -146,6 +146,8 @@ def _resolve(name: str, options: dict[str, str], directory: Path) -> ResolvedVol
             raise ValueError(f"{check.text}; given: {options_text}{unit}" if options_text else check.text)
     if profile.mode is None or profile.durability is None or profile.size_bytes is None:
         raise ValueError(f"{name} is not a complete volume: mode, durability or size_bytes is missing")
+    if "filesystem" in options and profile.mode != "block":
+        raise ValueError(f"filesystem={options['filesystem']}: {name} has its vendor's file system")
     size_bytes = int(number(profile.size_bytes, names))
     model = daemon_model(profile, limits, names, size_bytes)
     if disk is not None and profile.disks is not None:

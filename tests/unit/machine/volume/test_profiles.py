@@ -191,6 +191,7 @@ def test_a_p99_becomes_the_lognormal_s_sigma() -> None:
         ("ebs-gp2", {"credits": "200%"}, "between 0 and 1"),
         ("ebs-gp2", {"instance": "m5.larg"}, "perhaps you meant 'm5.large"),
         ("ebs-gp2", {"filesystem": "ntfs"}, "xfs, ext4"),
+        ("efs-elastic", {"filesystem": "ext4"}, "vendor's file system"),
         ("ebs-gp2", {"time_scale": "0"}, "time_scale"),
         ("fsx-openzfs", {"iops": "nan"}, "iops=nan"),
         ("common", {}, "not a complete profile"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from volbench.core.plan.order import interleave
 from volbench.core.plan.variants import expand_variants, with_spec_options
+from volbench.core.profile.resolve import resolve_volume
 from volbench.core.profile.spec import parse_volume
 from volbench.core.records.sweep import SweepSpec
+from volbench.core.suite.load import load_suite
 from volbench.errors import UsageError
 
 
@@ -27,6 +30,12 @@ def test_without_a_sweep_each_volume_is_a_treatment() -> None:
     specs, treatments = expand_variants(volumes, None)
     assert specs == volumes
     assert [(t.volume, t.label, dict(t.parameters)) for t in treatments] == [("a", "a", {}), ("b", "b", {})]
+
+
+def test_the_suite_of_file_systems_makes_one_volume_of_each() -> None:
+    suite, _ = load_suite(Path("suites/filesystem.yaml"))
+    specs, _ = expand_variants([parse_volume(spec, name=name) for name, spec in suite.volumes.items()], suite.sweep)
+    assert [resolve_volume(made).filesystem for made in specs] == ["xfs", "ext4"]
 
 
 def test_options_that_differ_make_volumes_and_other_factors_share_them() -> None:
