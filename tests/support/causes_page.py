@@ -18,12 +18,15 @@ _OF_RULES = (
     " *after* a finding of another rule explains at most 0.9 of what that explains. Rules that are named together:"
 )
 _OF_CAUSES = (
-    "Descriptors of causes say what a finding claims, and so what the check looks at; which other cause it is the"
-    " doing of, where it shows in a stretch of the step only; what makes it, so that it must show in the time"
-    " without that, too; what is its own doing, as far as it took speed, where that is met within its time; what it"
-    " is the better name for; and what cannot be true with it."
+    "Descriptors of causes say what a finding claims, and so what the check looks at; whose time its share is of,"
+    " where that is not statements'; which other cause it is the doing of, where it shows in a stretch of the step"
+    " only, or which state of the host, where that is there in the rest of the step as well; what makes it, so that"
+    " it must show in the time without that, too; what is its own doing, as far as it took speed, where that is met"
+    " within its time; what takes of its level, which is then what that one leaves; what it is the better name for;"
+    " and what cannot be true with it."
 )
 _FALLS = "what explains a fall of the load"
+_STATE = "{} in the rest of the step"
 GROUPED = {"waits": EXPLAINS_WAITS, "outside": OUTSIDE, "limits": LIMITS, "slow": SLOW}
 _SECTIONS = {"Meaning": "meaning", "What you see": "signs", "What to do": "advice"}
 
@@ -71,14 +74,20 @@ def _decision() -> Iterator[str]:
         ]
         yield f"| {rule.name} | {' | '.join(cells)} |"
     yield "\n" + _filled(_OF_CAUSES) + "\n"
-    yield "| cause | claims | yields to | effect of | brings | in place of | excludes |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| cause | claims | share of | yields to | effect of | brings | left by | in place of | excludes |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for name, cause in CAUSES.items():
-        sets = (cause.effect_of, cause.brings, cause.suppresses, cause.contradicts)
-        yields_to = ", ".join(part for part in (_names(cause.yields_to), _FALLS * cause.yields_to_falls) if part)
-        if cause.claims or yields_to or any(sets):
-            columns = " | ".join([yields_to or "–", *(_names(names) or "–" for names in sets)])
-            yield f"| `{name}` | {', '.join(sorted(cause.claims)) or '–'} | {columns} |"
+        sets = (cause.effect_of, cause.brings, cause.left_by, cause.suppresses, cause.contradicts)
+        state = "" if cause.state is None else _STATE.format(cause.state)
+        events = (_names(cause.yields_to), _FALLS * cause.yields_to_falls, state)
+        columns = [
+            ", ".join(sorted(cause.claims)),
+            "" if cause.share_of == "statements" else cause.share_of,
+            ", ".join(part for part in events if part),
+            *(_names(names) for names in sets),
+        ]
+        if any(columns):
+            yield f"| `{name}` | {' | '.join(column or '–' for column in columns)} |"
 
 
 def _names(names: Collection[str], suffix: str = "") -> str:

@@ -1,7 +1,8 @@
 """Who decides between causes: one pure function over what their descriptors say, and the check's objections.
 
-Each cause that rules name is checked by what it claims, then those that cannot be true beside a surer one are taken
-out. What is taken out is kept with its reason: reports show it.
+What a stretch of the step names is added where it is news, and shares become parts of the clients' time. Each cause
+is then checked by what it claims, and those that cannot be true beside a surer one are taken out. What is taken out
+is kept with its reason: reports show it. A level that others take of is named as what they leave.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.check.distribution import distribution_of
 from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.check.objections import objections
+from volbench.results.explain.clients_time import of_clients_time
+from volbench.results.explain.left_levels import as_left_levels
+from volbench.results.explain.stretch_findings import Stretch, with_stretch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,15 +42,20 @@ class Arbitration:
     refuted: tuple[Refuted, ...]
 
 
-def arbitrate(case: Case, causes: Sequence[Cause], descriptors: Mapping[str, CauseInfo]) -> Arbitration:
+def arbitrate(
+    case: Case, causes: Sequence[Cause], descriptors: Mapping[str, CauseInfo], stretch: Stretch | None = None
+) -> Arbitration:
     """Return the causes that the evidence of a step leaves.
 
     Args:
         case: the step.
         causes: what rules name, in any order.
         descriptors: by name of a cause; one without a descriptor claims nothing.
+        stretch: what they name in a stretch of the step by itself.
     """
-    checked = [_checked(case, cause, descriptors.get(cause.cause)) for cause in causes]
+    candidates = causes if stretch is None else with_stretch(causes, stretch, descriptors)
+    candidates = of_clients_time(case, candidates, descriptors)
+    checked = [_checked(case, cause, descriptors.get(cause.cause)) for cause in candidates]
     left = [cause for cause in checked if not any(one.refutes for one in cause.objections)]
     refuted = [
         Refuted(cause=cause, objections=tuple(one for one in cause.objections if one.refutes))
@@ -62,7 +71,7 @@ def arbitrate(case: Case, causes: Sequence[Cause], descriptors: Mapping[str, Cau
         text = f"{surer.cause}, which is surer here, cannot be true of the same seconds beside it"
         against = Objection(law="consistency", text=text, claimed=cause.confidence, recorded=surer.confidence)
         refuted.append(Refuted(cause=cause, objections=(against,)))
-    return Arbitration(findings=tuple(kept), refuted=tuple(refuted))
+    return Arbitration(findings=tuple(as_left_levels(case, kept, descriptors)), refuted=tuple(refuted))
 
 
 def _checked(case: Case, cause: Cause, info: CauseInfo | None) -> Cause:

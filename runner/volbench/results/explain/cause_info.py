@@ -18,6 +18,10 @@ Group = Literal[
 ]
 GROUPS: tuple[Group, ...] = get_args(Group)
 """In the order of docs/causes.md."""
+State = Literal["busy CPUs", "CPUs busy with others"]
+"""A state of the host, see `stretch_findings`."""
+ShareOf = Literal["statements", "clients", "clients where waits for CPUs are counted"]
+"""Whose time a share is of: of statements' time, or of the clients', which is more; see `clients_time`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,10 +43,13 @@ class CauseInfo:
         waits_for_volume: what it explains are waits for the volume, or another's use of it, which a faster one
             shortens; so are those of causes of the volume itself.
         claims: what it claims, so that the check can rebuild and refute it, see `check.objections`.
+        share_of: whose time its share is of.
         yields_to: causes whose doing it is where it shows in a stretch of the step only: not named then.
         yields_to_falls: so is what explains a fall of the load: not named then.
+        state: so is this state of the host, where it is there in the rest of the step: not named then.
         effect_of: causes that make it: at the time of one of these it is named only where it shows without it, too.
         brings: causes that are its doing as far as it took speed, where their time lies within its own.
+        left_by: causes that take of the level that it names: at the time of one of these it is what they leave.
         suppresses: causes that are the same operations seen with less: not named beside it.
         contradicts: causes that cannot be true of the same step beside it; the surer one stays.
     """
@@ -62,10 +69,13 @@ class CauseInfo:
     is_change: bool = False
     waits_for_volume: bool = False
     claims: frozenset[Claim] = frozenset()
+    share_of: ShareOf = "statements"
     yields_to: frozenset[str] = frozenset()
     yields_to_falls: bool = False
+    state: State | None = None
     effect_of: frozenset[str] = frozenset()
     brings: frozenset[str] = frozenset()
+    left_by: frozenset[str] = frozenset()
     suppresses: frozenset[str] = frozenset()
     contradicts: frozenset[str] = frozenset()
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from volbench.core.base.text import counted
-from volbench.core.records.report import EvidenceRow
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.purge import purge_notes
@@ -20,10 +19,8 @@ from volbench.results.explain.evidence.device import Resource
 from volbench.results.explain.ranking import ALL_ALONG, loss_of, ranked_by, weight_of
 from volbench.results.explain.rule import OUTSIDE
 from volbench.results.explain.rules.acquittal import acquit, missing_evidence, why_unexplained
-from volbench.results.explain.rules.host.processors import OTHERS, SATURATED, cpus_explain_fall, others_have_most
-from volbench.results.explain.rules.network import shares_of_latency
+from volbench.results.explain.rules.host.processors import OTHERS, SATURATED, cpus_explain_fall
 from volbench.results.explain.rules.shared_evidence import (
-    Effect,
     effect_rows,
     log_elsewhere,
     loss_rows,
@@ -31,8 +28,8 @@ from volbench.results.explain.rules.shared_evidence import (
 )
 from volbench.results.explain.rules.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
 from volbench.results.explain.rules.stretch import collapsed as collapsed_intervals
-from volbench.results.explain.rules.volume.counted_by_volume import of_what_others_leave
 from volbench.results.explain.shares import with_shares_that_fit
+from volbench.results.explain.stretch_findings import Stretch
 from volbench.results.explain.wording import number, row
 from volbench.results.stats.grid import mean
 
@@ -43,9 +40,9 @@ BUSY_MIN = 0.9
 """Of the time in which a load had collapsed: with an operation in flight for so long, clients waited for it."""
 WITHIN_MIN = 0.8
 """Share of a limit's time that lies within another's."""
-EXPLAIN_A_FALL, BY_MEDIANS, CHANGES = (
+EXPLAIN_A_FALL, CHANGES = (
     frozenset(name for name, cause in CAUSES.items() if getattr(cause, trait))
-    for trait in ("explains_fall", "by_medians", "is_change")
+    for trait in ("explains_fall", "is_change")
 )
 """Causes by how findings weigh them; `CauseInfo` says what each means."""
 OF_INSTANCE = frozenset(name for name, cause in CAUSES.items() if "instance" in cause.claims)
@@ -85,9 +82,9 @@ def explain_case(case: Case) -> Explanation:
             findings=(), notes=(f"{counted(len(case.grid), 'sample is', 'samples are')} too few to name a cause",)
         )
     notes = (*missing_evidence(case), *purge_notes(case))
-    checked = arbitrate(case, shares_of_latency(case, _with_episode(case, named(case))), CAUSES)
+    checked = arbitrate(case, named(case), CAUSES, _stretch_of(case))
     left = without_consequences(case, checked, CAUSES, named)
-    findings, refuted = of_what_others_leave(case, left.findings), [*left.refuted]
+    findings, refuted = [*left.findings], [*left.refuted]
     explained = any(
         finding.explains_fall or finding.cause in EXPLAIN_A_FALL | CHANGES | LIMITS for finding in findings
     ) or (
@@ -142,7 +139,7 @@ def explain_component(case: Case) -> Explanation:
     if len(case.grid) < SAMPLES_MIN:
         return Explanation(findings=())
     of_volume = [finding for finding in named_of_volume(case) if finding.cause.startswith(_OF_VOLUME)]
-    left = arbitrate(case, shares_of_latency(case, of_volume), CAUSES)
+    left = arbitrate(case, of_volume, CAUSES)
     findings = [_with_unmade_check(finding) for finding in left.findings]
     loss = loss_of(findings)
     ranked = _seconds(ranked_by(findings, lambda finding: weight_of(finding, loss)))
@@ -153,62 +150,21 @@ def explain_component(case: Case) -> Explanation:
     )
 
 
-def _with_episode(case: Case, whole: list[Cause]) -> list[Cause]:
-    """Findings of all of a step, and of its worst stretch by itself, where there is one.
-
-    Medians of a step say little of a stretch of it. What is named only in the stretch is added, with its share of
-    the time. What only the step's medians named, neither the stretch nor the rest, is left out if the stretch
-    has a cause.
-    """
+def _stretch_of(case: Case) -> Stretch | None:
+    """What rules name in the worst stretch of a step by itself, and in the rest; None without one."""
     during = worst_stretch(case)
     if during is None:
-        return whole
-    inside, outside = (replace(case, grid=case.grid.where(mask)) for mask in (during, ~during))
-    during_it = [finding for finding in named(inside) if finding.cause not in CHANGES]
-    causes = {finding.cause for finding in whole}
-    falls = EXPLAIN_A_FALL | {finding.cause for finding in whole if finding.explains_fall}
-    added = [
-        finding
-        for finding in during_it
-        if finding.cause not in causes and not _was_there_before(finding.cause, causes, falls, outside)
-    ]
-    if not during_it:
-        return whole
-    elsewhere = {finding.cause for finding in during_it} | {finding.cause for finding in named(outside)}
-    share = case.time_share_of(during)
+        return None
+    inside, rest = (replace(case, grid=case.grid.where(mask)) for mask in (during, ~during))
     effects = [effect for effect in effect_rows(case, during) if effect.is_worse]
-    rows = [effect.evidence for effect in effects]
-    return [
-        *(finding for finding in whole if finding.cause not in BY_MEDIANS or finding.cause in elsewhere),
-        *(
-            replace(
-                finding,
-                share=None if finding.share is None else finding.share * share,
-                evidence=(*finding.evidence, *rows, *_lost_once(finding, effects)),
-            )
-            for finding in added
-        ),
-    ]
-
-
-def _lost_once(finding: Cause, effects: Sequence[Effect]) -> list[EvidenceRow]:
-    """What speed was lost meanwhile, where the finding does not say it yet."""
-    return [] if any(piece.metric == "loss" for piece in finding.evidence) else [*loss_rows(effects)]
-
-
-def _was_there_before(cause: str, known: Collection[str], falls: Collection[str], outside: Case) -> bool:
-    """Whether a stretch's cause is no other one.
-
-    It is none where it is the level of an empty bucket, of reads that memory had served or of blocks that are being
-    fetched, what waits for a limit above the device, the latency of an event, or CPUs that are as busy outside the
-    stretch.
-    """
-    info = CAUSES[cause]
-    if not info.yields_to.isdisjoint(known) or (info.yields_to_falls and any(name in falls for name in known)):
-        return True
-    if cause == OTHERS:
-        return outside.cpu_bound and outside.cpu_account is not None and others_have_most(outside.cpu_account)
-    return cause == SATURATED and outside.cpu_bound
+    return Stretch(
+        inside=named(inside),
+        outside=named(rest),
+        rest=rest,
+        share=case.time_share_of(during),
+        effects=[effect.evidence for effect in effects],
+        losses=[*loss_rows(effects)],
+    )
 
 
 def _questioned(case: Case, findings: list[Cause], collapsed: int) -> list[Cause]:

@@ -36,6 +36,8 @@ CELL, SERVER, CLIENT, SAMPLER = "cell", "server", "client", "sampler"
 OTHER_TASKS = {CLIENT: 2, SERVER: 8, CELL: 10}
 """Tasks beside one for each client that may be runnable at a time: the load's first thread and the agent; the
 server's for pages, purge, logs and its listener."""
+MOST_OF_CPUS = 0.5
+"""Of the CPUs that the cell wanted: from here on others had more of them than the cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +115,11 @@ class CpuAccount:
     def lost(self) -> Floats:
         """CPUs that others used while the cell's tasks waited for one."""
         return np.minimum(np.maximum(0.0, self.wanted - self.own), self.foreign)
+
+    @property
+    def is_mostly_lost(self) -> bool:
+        """Whether others had more of the CPUs that the cell wanted than the cell."""
+        return self.lost_share() >= MOST_OF_CPUS
 
     def lost_share(self, intervals: Mask | None = None) -> float:
         """Of the CPUs that the cell wanted, the share that others had; 0 where nothing is known.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.layers import stretches
 from volbench.results.explain.evidence.network import RESEND_S, NetworkAccount, network_account
 from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, HELD, SYNCS_ON_CPUS, WAY, Rule
-from volbench.results.explain.rules.host.processors import OTHERS, SATURATED
 from volbench.results.explain.rules.shared_evidence import effect_rows, loss_rows
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Mask, mean, median, quantile
@@ -31,6 +29,7 @@ CAUSES = (
         title="The server is far away: statements wait for the network",
         panels=("throughput", "statement"),
         explains_fall=True,
+        share_of="clients",
         meaning="The client is far from the server, and each statement waits for a round trip.",
         signs=(
             "With `--target attach` over TCP, volbench sends an empty statement ten times a second during the"
@@ -50,6 +49,7 @@ CAUSES = (
         title="The network between client and server stands still at times",
         panels=("throughput", "statement"),
         explains_fall=True,
+        share_of="clients",
         meaning="The connection to the server stalls at times: packets are lost or delayed.",
         signs=(
             "Clients wait outside of statements for at least 15 % of their time beyond distance and CPUs, and a"
@@ -68,8 +68,6 @@ CAUSES = (
 
 
 LATENCY, STALLS = "network.latency", "network.stalls"
-NETWORK = frozenset({LATENCY, STALLS})
-_CPUS = frozenset({SATURATED, OTHERS})
 _WITNESSED = 0.5
 """Of the clients' unexplained time outside of statements, what a witness explains at least: the larger part."""
 _LOST = (
@@ -97,27 +95,6 @@ def network_findings(case: Case) -> Iterator[Cause]:
     if account is not None and not case.beside:
         yield from _latency(case, account)
         yield from _stalls(case, account)
-
-
-def shares_of_latency(case: Case, findings: list[Cause]) -> list[Cause]:
-    """Findings with shares of the latency where the time outside of statements is known, else as they are.
-
-    Shares are of statement time, and statements have a part of the clients' time. Where all that the cell's
-    processes waited for CPUs is counted, shares of CPUs are of the clients' time already (`Case.cpu_cycle_share`).
-    What then explains too little to be named is left out.
-    """
-    account = network_account(case.grid, threads=case.threads, rate=case.rate)
-    if account is None:
-        return findings
-    part = max(0.0, 1 - account.share(account.outside))
-    as_they_are = NETWORK if case.cpu_cycle_share is None else NETWORK | _CPUS
-    scaled: list[Cause] = []
-    for finding in findings:
-        if finding.share is None or finding.of_clients or finding.cause in as_they_are:
-            scaled.append(finding)
-        elif not finding.share * part < limit.SHARE_MIN <= finding.share:
-            scaled.append(replace(finding, share=finding.share * part))
-    return scaled
 
 
 def _latency(case: Case, account: NetworkAccount) -> Iterator[Cause]:

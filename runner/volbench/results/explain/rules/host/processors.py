@@ -16,7 +16,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.layers import device_flow, server_flow, stretches
-from volbench.results.explain.evidence.processors import CLIENT, SERVER, CpuAccount, task_use
+from volbench.results.explain.evidence.processors import CLIENT, MOST_OF_CPUS, SERVER, CpuAccount, task_use
 from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, SYNCS_ON_CPUS, Rule
 from volbench.results.explain.rules.advice import cpus_text
 from volbench.results.explain.rules.host.fair_share import fair_rows, may_be_held
@@ -36,8 +36,6 @@ SIDES = {SERVER: SATURATED, CLIENT: CLIENT_SATURATED}
 """Whose CPUs run out -> the cause."""
 _GAP_S = 5.0
 """A pause of others' work that does not end it."""
-_MOST_OF_CPUS = 0.5
-"""Of the CPUs that the cell wanted: from here on others had more of them than the cell."""
 _MOST_OF_RISE = 0.5
 OWN_MIN = 0.15
 """Of the host's CPUs: a server and load that use less, and lose little to others, have CPUs enough."""
@@ -54,6 +52,8 @@ CAUSES = (
     CauseInfo(
         name="cpu.server_saturated",
         claims=frozenset({"own CPU"}),
+        share_of="clients where waits for CPUs are counted",
+        state="busy CPUs",
         group="the server or the client",
         title="The server has no CPU left",
         panels=("cpu", "pressure"),
@@ -75,6 +75,8 @@ CAUSES = (
     CauseInfo(
         name="interference.cpu",
         claims=frozenset({"own CPU", "episode"}),
+        share_of="clients where waits for CPUs are counted",
+        state="CPUs busy with others",
         group="something else uses the disk or the CPUs",
         title="Other programs use the CPUs that the server needs",
         panels=("cpu", "pressure"),
@@ -116,11 +118,6 @@ def syncs_on_cpus(case: Case) -> Iterator[Cause]:
     """Attribute waits of syncs for a CPU, where the CPUs themselves are not what most of the time goes to."""
     if not case.is_served:
         yield from _starved_syncs(case)
-
-
-def others_have_most(account: CpuAccount) -> bool:
-    """Whether others had more of the CPUs that the cell wanted than the cell."""
-    return account.lost_share() >= _MOST_OF_CPUS
 
 
 def cpus_explain_fall(case: Case, fallen: Mask) -> bool:
@@ -167,7 +164,7 @@ def _saturated(case: Case) -> Iterator[Cause]:
         return
     account = None if throttled else case.cpu_account
     by_others = 0.0 if account is None else account.lost_share()
-    side = None if account is None or by_others < _MOST_OF_CPUS else may_be_held(case, account)
+    side = None if account is None or by_others < MOST_OF_CPUS else may_be_held(case, account)
     if account is not None and side is not None:
         own_side = _own_finding(case, cpu_share, cpu_share, throttled=throttled)
         alike = (
@@ -180,16 +177,16 @@ def _saturated(case: Case) -> Iterator[Cause]:
     own_cpus = mean(case.at(Tasks.cpus_used, SERVER) if account is None else account.own)
     if (
         not throttled
-        and by_others < _MOST_OF_CPUS
+        and by_others < MOST_OF_CPUS
         and own_cpus is not None
         and own_cpus < OWN_MIN * (case.cpus or 1)
     ):
         return  # more CPU is no help to a server that uses next to none
     most = None if cpu_share is None else min(cpu_share, 1 - waits_elsewhere(case))
     own, foreign = (None if most is None else most * part for part in (1 - by_others, by_others))
-    if by_others < _MOST_OF_CPUS or (own is not None and own >= limit.CPU_SHARE_MIN):
+    if by_others < MOST_OF_CPUS or (own is not None and own >= limit.CPU_SHARE_MIN):
         yield _own_finding(case, own, cpu_share, throttled=throttled)
-    named = by_others >= _MOST_OF_CPUS or (foreign is not None and foreign >= limit.SHARE_MIN)
+    named = by_others >= MOST_OF_CPUS or (foreign is not None and foreign >= limit.SHARE_MIN)
     if account is not None and named:
         yield _foreign_finding(case, account, foreign, cpu_share)
 
@@ -419,7 +416,7 @@ def _starved_syncs(case: Case) -> Iterator[Cause]:
     rows = [row("sync_ms", sync_ms, "ms", text), row("cpu_busy_ratio", case.cpu_busy, "1", used)]
     checks = (True, sync_ms >= 2 * limit.SYNC_BY_VOLUME * volume_ms or None, own < limit.CPU_SHARE_MIN or None)
     account = case.cpu_account
-    others = account is not None and others_have_most(account)
+    others = account is not None and account.is_mostly_lost
     if account is not None and others:
         rows = [_foreign_row(case, account, None), *_lost_rows(account), *rows]
     yield Cause(

@@ -15,20 +15,18 @@ kernel's account of the device or mount, or of the server's control group.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 
 import numpy as np
 
-from volbench.core.records.named_metrics import EbsNvme, NamedMetric
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
-from volbench.results.explain.evidence.device import Device, Direction
 from volbench.results.explain.evidence.foreign import FOREIGN_OPERATIONS_MIN
-from volbench.results.explain.evidence.layers import cgroup_flow, stretches
+from volbench.results.explain.evidence.layers import stretches
+from volbench.results.explain.evidence.volume_counts import KIB_PER_MIB, Count, volume_counts
 from volbench.results.explain.rule import PIECES, SHARED_VOLUME, Rule
 from volbench.results.explain.rules.host.above_device import GAP_S
 from volbench.results.explain.rules.shared_evidence import effect_rows, explains_little, loss_rows
@@ -81,72 +79,13 @@ CAUSES = (
 
 
 SHARED, SPLIT = "interference.shared_volume", "storage.split_operations"
-VOLUME_SOURCES = ("ebs_nvme", "ebs_csi", "emulator", "cloudwatch")
-_OF_VOLUME: dict[Direction, tuple[NamedMetric, NamedMetric]] = {
-    "read": (EbsNvme.reads_per_s, EbsNvme.read_mib_per_s),
-    "write": (EbsNvme.writes_per_s, EbsNvme.write_mib_per_s),
-}
-SAME_BYTES = 0.15
-"""Bytes of both sides are the same within this share: the two are not read at the same moment."""
-SPLIT_MIN = 1.5
-"""Operations of the volume for one of the host's, from which operations are split."""
-PIECE_KIB = 16.0
-"""The smallest piece that a volume, or an array over several, makes of an operation: the vendor's is 256 KiB, a
-stripe is seldom below 64."""
 _PEAK = 1.5
 """A highest rate is worth a word where it is so many times the mean."""
-_KIB_PER_MIB = 1024.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Count:
-    """Operations/s and MiB/s (None: not known) of one direction, host and volume, arrays of shape (buckets,)."""
-
-    noun: str
-    host: Floats
-    volume: Floats
-    host_mib: Floats | None
-    volume_mib: Floats | None
-
-    @property
-    def beyond(self) -> Floats:
-        """Operations/s of the volume that nothing of the host explains, at least; shape (buckets,)."""
-        allowed = self.host * (1 + SAME_BYTES)
-        if self.volume_mib is None:
-            if self.host_mib is None:
-                return np.zeros(len(self.host))
-            allowed = allowed + self.host_mib * _KIB_PER_MIB / PIECE_KIB
-        elif self.host_mib is not None:
-            extra = np.nan_to_num(self.volume_mib - self.host_mib * (1 + SAME_BYTES))
-            share = np.divide(extra, self.volume_mib, out=np.zeros(len(extra)), where=self.volume_mib > 0)
-            allowed = np.fmax(allowed, self.volume * (1 - np.clip(share, 0.0, 1.0)))
-        return np.clip(np.nan_to_num(self.volume - allowed), 0.0, None)
-
-    @property
-    def by_others(self) -> Floats:
-        """Operations/s of others, shape (buckets,): the difference; without bytes what is beyond any pieces."""
-        if self.volume_mib is None:
-            return self.beyond
-        return np.where(self.beyond > 0, np.nan_to_num(self.volume - self.host), 0.0)
-
-    @property
-    def is_split(self) -> bool:
-        """Whether the volume counts the same bytes in clearly more operations."""
-        sent, counted = _total(self.host_mib), _total(self.volume_mib)
-        operations = _total(self.volume)
-        if (
-            not sent
-            or not counted
-            or not operations
-            or operations / max(len(self.host), 1) < FOREIGN_OPERATIONS_MIN
-        ):
-            return False
-        return abs(counted / sent - 1) <= SAME_BYTES and operations >= SPLIT_MIN * (_total(self.host) or np.inf)
 
 
 def shared_findings(case: Case) -> Iterator[Cause]:
     """I/O on the volume that this host never sent."""
-    counts = [*_counts(case)]
+    counts = [*volume_counts(case.grid, case.device)]
     shared = None if not counts or explains_little(case) else _shared(case, counts)
     if shared is not None:
         yield shared
@@ -154,7 +93,7 @@ def shared_findings(case: Case) -> Iterator[Cause]:
 
 def split_findings(case: Case) -> Iterator[Cause]:
     """Operations that the volume counts in pieces, which cost something where a limit of operations is met."""
-    split = next((count for count in _counts(case) if count.is_split), None)
+    split = next((count for count in volume_counts(case.grid, case.device) if count.is_split), None)
     if split is not None and not explains_little(case):
         yield _split(case, split)
 
@@ -217,52 +156,10 @@ def _shared_rows(
     yield row("foreign_share", mean(share[active]), "1", text)
 
 
-def of_what_others_leave(case: Case, causes: Sequence[Cause]) -> list[Cause]:
-    """Return the causes, limits as what the volume leaves this host where others use it at the same time."""
-    windows = [cause.window_s for cause in causes if cause.cause == SHARED]
-    return [
-        _of_what_others_leave(case, cause) if cause.cause in _LIMITS and _meets(cause, windows) else cause
-        for cause in causes
-    ]
-
-
-_LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
-
-
-def _meets(cause: Cause, windows: Sequence[tuple[float, float]]) -> bool:
-    return any(cause.window_s[0] < end_s and begin_s < cause.window_s[1] for begin_s, end_s in windows)
-
-
-def _of_what_others_leave(case: Case, cause: Cause) -> Cause:
-    middle = case.grid.t_s - case.grid.width_s / 2
-    during = (middle > cause.window_s[0]) & (middle <= cause.window_s[1])
-    served, sent = (
-        sum(mean(values[during]) or 0.0 for values in of_side)
-        for of_side in zip(*((count.volume, count.host) for count in _counts(case)), strict=True)
-    )
-    text = (
-        f"the volume served {number(served)} operations/s to all that use it, this host's {number(sent)} among"
-        " them: its own limit is no lower than that, and this host gets what others leave"
-    )
-    rows = tuple(
-        each.model_copy(update={"text": each.text.replace(_GIVES, f"{_GIVES} this host", 1)})
-        for each in cause.evidence
-    )
-    return replace(
-        cause,
-        evidence=(*rows[:1], row("served_to_all_per_s", served, "1/s", text), *rows[1:]),
-        advice="First find who else uses this volume (interference.shared_volume): more for the volume is more for"
-        f" them as well. {cause.advice}",
-    )
-
-
-_GIVES = "the volume gives"
-
-
 def _split(case: Case, count: Count) -> Cause:
     host, volume = mean(count.host) or 0.0, mean(count.volume) or 0.0
-    piece = _KIB_PER_MIB * (mean(count.volume_mib) or 0.0) / volume
-    size = _KIB_PER_MIB * (mean(count.host_mib) or 0.0) / host
+    piece = KIB_PER_MIB * (mean(count.volume_mib) or 0.0) / volume
+    size = KIB_PER_MIB * (mean(count.host_mib) or 0.0) / host
     text = (
         f"the host sent {number(host)} {count.noun}/s of {number(size)} KiB, the volume counted {number(volume)}/s:"
         f" each is split in pieces of {number(piece)} KiB"
@@ -283,84 +180,6 @@ def _split(case: Case, count: Count) -> Cause:
 
 
 _BYTES_AGREE = "host and volume count the same bytes, so the further operations are pieces of this host's"
-
-
-def _counts(case: Case) -> Iterator[Count]:
-    """Each direction that both sides count, on buckets that are whole periods of the volume's counters."""
-    device, source = case.device, _volume_entity(case)
-    if device is None or source is None or device.source in VOLUME_SOURCES:
-        return
-    pairs: list[tuple[str, Direction]] = [("reads", "read"), ("writes", "write")]
-    found = [count for noun, direction in pairs if (count := _count(case, device, source, noun, direction))]
-    yield from found or [count for count in [_both(case, device, source)] if count is not None]
-
-
-def _count(case: Case, device: Device, source: tuple[str, str], noun: str, direction: Direction) -> Count | None:
-    host = device.reads if direction == "read" else device.writes
-    host_mib = device.read_mib_per_s if direction == "read" else device.write_mib_per_s
-    counts, moved = _OF_VOLUME[direction]
-    volume = case.at(counts.of(source[0]), source[1])
-    if host is None or volume is None:
-        return None
-    group = cgroup_flow(case.grid, direction, device.entity)
-    host = host if group is None else np.fmax(host, group.rate)  # a kernel may merge before the device counts
-    volume_mib = case.at(moved.of(source[0]), source[1])
-    return _in_periods(Count(noun=noun, host=host, volume=volume, host_mib=host_mib, volume_mib=volume_mib))
-
-
-def _both(case: Case, device: Device, source: tuple[str, str]) -> Count | None:
-    """Reads and writes together, for a host that counts only their sum."""
-    rates = [case.at(counts.of(source[0]), source[1]) for counts, _ in _OF_VOLUME.values()]
-    known = [rate for rate in rates if rate is not None]
-    if not known:
-        return None
-    sizes = [case.at(moved.of(source[0]), source[1]) for _, moved in _OF_VOLUME.values()]
-    mib = [size for size in sizes if size is not None]
-    whole = len(mib) == len(known)
-    return _in_periods(
-        Count(
-            noun="operations",
-            host=device.iops,
-            volume=np.sum([np.nan_to_num(rate) for rate in known], axis=0),
-            host_mib=device.mib_per_s,
-            volume_mib=np.sum([np.nan_to_num(size) for size in mib], axis=0) if whole else None,
-        )
-    )
-
-
-def _volume_entity(case: Case) -> tuple[str, str] | None:
-    """Source and entity of the volume's own counters: the device's, or the only ones there are."""
-    for source in VOLUME_SOURCES:
-        entities = case.grid.entities(*EbsNvme.reads_per_s.of(source)) or case.grid.entities(
-            *EbsNvme.writes_per_s.of(source)
-        )
-        if case.device is not None and case.device.entity in entities:
-            return source, case.device.entity
-        if len(entities) == 1:
-            return source, entities[0]
-    return None
-
-
-def _in_periods(count: Count) -> Count:
-    """With the host's figures averaged over the volume's periods: a sample of CloudWatch is about many buckets."""
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(np.nan_to_num(count.volume, nan=-1.0)) != 0]))
-    period = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(count.volume))))
-
-    def averaged(values: Floats | None) -> Floats | None:
-        if values is None:
-            return None
-        known = np.isfinite(values)
-        weights = np.bincount(period, known, minlength=len(starts))
-        sums = np.bincount(period, np.where(known, values, 0.0), minlength=len(starts))
-        means = np.divide(sums, weights, out=np.full(len(starts), np.nan), where=weights > 0)
-        return np.asarray(means[period], dtype=np.float64)
-
-    host = averaged(count.host)
-    return replace(count, host=count.host if host is None else host, host_mib=averaged(count.host_mib))
-
-
-def _total(values: Floats | None) -> float | None:
-    return None if values is None else float(np.nansum(values))
 
 
 RULES = (
