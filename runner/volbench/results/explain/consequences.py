@@ -2,9 +2,10 @@
 
 Where an operation waits is seen in a balance of layers, whatever makes it wait. Others that write to the server's
 file system fill a commit of its journal, and a sync waits for that commit while no operation of its own is at the
-device: the wait above the device and the foreign I/O are two names for the same seconds. `CauseInfo.effect_of` says
-which causes can be such a name. Whether one is, in a step, is a comparison: is it there in the time without the
-other cause? Without such a time nothing tells them apart, and the one that says what makes it stays.
+device: the wait above the device and the foreign I/O are two names for the same seconds. A kernel that takes back
+memory burns CPU time, and the CPUs are then full of it. `CauseInfo.effect_of` says which causes can be such a name.
+Whether one is, in a step, is a comparison: is it there in the time without the other cause? Without such a time
+nothing tells them apart, and the one that says what makes it stays.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _against(
     without = _time_without(case, maker)
     seconds = float(without.sum()) * case.grid.width_s
     if int(without.sum()) < SAMPLES_MIN:
-        text = f"{maker.cause} is there as long, and makes operations wait like this"
+        text = f"{maker.cause} is there as long, and makes the same"
         return Objection(law="time", text=text, claimed=case.length_s, recorded=seconds)
     remainder = replace(case, grid=case.grid.where(without))
     if any(named.cause == finding.cause for named in name_causes(remainder)):

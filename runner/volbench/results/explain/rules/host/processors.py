@@ -54,6 +54,7 @@ CAUSES = (
         claims=frozenset({"own CPU"}),
         share_of="clients where waits for CPUs are counted",
         state="busy CPUs",
+        effect_of=frozenset({"memory.reclaim"}),
         group="the server or the client",
         title="The server has no CPU left",
         panels=("cpu", "pressure"),
