@@ -15,7 +15,16 @@ LAWS: dict[Law, str] = {
 }
 """Each with what it asks for, in the order of docs/causes.md."""
 Claim = Literal[
-    "limit", "latency", "at the device", "foreign", "short operations", "own CPU", "innocent", "episode", "instance"
+    "limit",
+    "latency",
+    "at the device",
+    "foreign",
+    "short operations",
+    "own CPU",
+    "distance",
+    "innocent",
+    "episode",
+    "instance",
 ]
 """What a cause claims, and what is therefore checked: see `objections`."""
 

@@ -17,9 +17,11 @@ from volbench.core.records.named_metrics import Client, PerformanceSchema, Tasks
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
+from volbench.results.explain.check.distance import distance_objections
 from volbench.results.explain.check.distribution import distribution_of, slowest_of, stood_still_s
 from volbench.results.explain.check.group_limit import group_objections
 from volbench.results.explain.check.instance import instance_objections
+from volbench.results.explain.check.memory_waits import memory_objections
 from volbench.results.explain.check.objection import Claim, Objection
 from volbench.results.explain.check.rebuild import (
     foreign_part,
@@ -260,6 +262,7 @@ def _own_cpu(named: _Named) -> Iterator[Objection]:
     sessions = case.threads if case.budget is None else mean(case.budget.statement_s)
     if case.is_throttled or not sessions:
         return
+    yield from memory_objections(case, named.inside)
     if use is None:
         text = "how much CPU the server itself used is not recorded"
         yield Objection(law="sufficiency", text=text, claimed=1.0, recorded=0.0, refutes=False)
@@ -339,6 +342,7 @@ _LOOKS: Mapping[Claim, Callable[[_Named], Iterator[Objection]]] = {
     "foreign": _foreign,
     "short operations": _short,
     "own CPU": _own_cpu,
+    "distance": lambda named: distance_objections(named.case, named.cause, named.inside),
     "innocent": _innocent,
     "episode": _episode,
     "instance": lambda named: instance_objections(named.case, named.cause),

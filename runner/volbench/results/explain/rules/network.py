@@ -25,6 +25,7 @@ from volbench.results.stats.grid import Mask, mean, median, quantile
 CAUSES = (
     CauseInfo(
         name="network.latency",
+        claims=frozenset({"distance"}),
         group="the way to the server",
         title="The server is far away: statements wait for the network",
         panels=("throughput", "statement"),
@@ -37,6 +38,8 @@ CAUSES = (
             " centre). Round trips a second times that time is the number of clients that wait for the network"
             " (Little's law): at least 15 % of all clients, and no more than are outside of statements. A delay"
             " that begins or ends within the step has its time. A proxy or a tunnel on the way counts as network."
+            " Where the cell's tasks wait for a CPU for half as long for each statement as the shortest one takes,"
+            " or under a quota where nobody counts that, the finding is less sure."
         ),
         advice=(
             "Send fewer statements for a transaction, or bring the client nearer. The finding computes what"

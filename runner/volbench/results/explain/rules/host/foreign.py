@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from volbench.core.records.named_metrics import VM
 from volbench.core.records.report import EvidenceRow
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
@@ -54,6 +55,8 @@ CAUSES = (
             " behind others: of N operations in flight, N / (1 + N), and the others' part of that. What others do"
             " must be enough for the loss: a part s of the device's work, each piece at most 4 times as costly as"
             " one of the server's. What a transaction is longer on or before a CPU then is not put down to it."
+            " Where half of it may be swap, or discards of a file system that is mounted with `discard`, it may be"
+            " nobody else's, and the finding is less sure."
             " Under 15 % of the latency of its time it is not named."
         ),
         advice=(
@@ -79,6 +82,11 @@ MOST_OF_DEVICE = 0.5
 CPUS_MAX = 0.75
 """Of what a transaction took longer: with more of it on or before CPUs, others' I/O took little of it."""
 CPUS_SHOWN_MIN = 0.15
+DOUBTFUL_MIN = 0.5
+"""Of others' I/O: with so much of it that the kernel may have made for this server, it may be nobody else's."""
+_SWAP_PAGE_MIB = 4 / 1024
+_DISCARDS_AT_ONCE = "discard"
+"""Mount option: the file system discards the blocks of each file that is deleted or made shorter."""
 MOST_OF = 0.9
 """Where I/O of others fills less than this of the time from its begin to its end, the finding says how much."""
 _FIND_WHO = (
@@ -106,7 +114,8 @@ def foreign_findings(case: Case) -> list[Cause]:
     if worst is None and meanwhile is not None and meanwhile < limit.SHARE_MIN:  # nobody waits for it
         return []
     enough = None if worst is None else _sufficient(case, flow, active) >= ENOUGH * (1 - 1 / worst.slowdown)
-    if cpus > CPUS_MAX:
+    doubts = [*_doubt_rows(case, flow, active)]
+    if cpus > CPUS_MAX or doubts:
         enough = False
     checks = (
         True,
@@ -125,6 +134,7 @@ def foreign_findings(case: Case) -> list[Cause]:
                 *_shown(effects, worst),
                 *loss_rows(effects),
                 *_cpu_rows(cpus),
+                *doubts,
                 *context(case),
             ),
             advice=f"{_amount_to_move(flow, active)} {_FIND_WHO}",
@@ -152,6 +162,31 @@ def _cpu_rows(part: float) -> Iterator[EvidenceRow]:
     if part >= CPUS_SHOWN_MIN:
         text = f"{percent(part)} of what a transaction took longer is running and waiting for CPUs, and no I/O"
         yield row("cpu_of_rise", part, "1", text)
+
+
+def _doubt_rows(case: Case, flow: ForeignFlow, active: Mask) -> Iterator[EvidenceRow]:
+    """Yield what the kernel may have sent for this server, where it is most of what looks like others' I/O.
+
+    Pages of swap are memory that lacks: nobody else's I/O, unless it is another program that lacks it. A file
+    system that is mounted with `discard` discards blocks of the server's own files: dropped tables, purged logs.
+    """
+    pages = [metric for metric in (VM.swap_in_pages_per_s, VM.swap_out_pages_per_s) if case.at(metric) is not None]
+    swapped = _SWAP_PAGE_MIB * sum(_mean_of(case.at(metric), active) for metric in pages)
+    if swapped > 0 and swapped >= DOUBTFUL_MIN * _mean_of(flow.mib_per_s, active):
+        text = f"{number(swapped)} MiB/s of swap went in and out meanwhile: memory may lack, and nobody else do I/O"
+        yield row("swap_mib_per_s", swapped, "MiB/s", text)
+    discards, operations = (_mean_of(values, active) for values in (flow.discards, flow.operations))
+    discards_itself = any(option.partition("=")[0] == _DISCARDS_AT_ONCE for option in case.mount_options)
+    if discards_itself and discards > 0 and discards >= DOUBTFUL_MIN * operations:
+        text = (
+            f"{number(discards)} discards a second are in it, and the file system is mounted with discard: they may"
+            " be for the server's own files"
+        )
+        yield row("discards_per_s", discards, "1/s", text)
+
+
+def _mean_of(values: Floats | None, inside: Mask) -> float:
+    return 0.0 if values is None else mean(values[inside]) or 0.0
 
 
 def _amount_to_move(flow: ForeignFlow, active: Mask) -> str:
