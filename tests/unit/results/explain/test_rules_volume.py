@@ -64,6 +64,20 @@ def test_reads_that_this_host_never_sent() -> None:
     assert cause.checks[:2] == (True, True)
 
 
+@pytest.mark.parametrize(("of_disk", "named_causes"), [(2500.0, []), (100.0, ["interference.shared_volume"])])
+def test_what_this_host_sent_to_another_part_of_the_disk(of_disk: float, named_causes: list[str]) -> None:
+    """The data is on a logical volume; the volume's counters are of the disk, which has others of this host."""
+    case = case_of({}, {"reads_per_s": 2500.0, "read_mib_per_s": 40.0})
+    rates = {"dm-0": 100.0, "nvme1n1": of_disk}
+    sent = {
+        SeriesKey(source="diskstats", metric=metric, entity=entity): np.full(SAMPLES, rate / each)
+        for entity, rate in rates.items()
+        for metric, each in (("reads_per_s", 1.0), ("read_mib_per_s", 62.5))
+    }
+    case = replace(case, grid=replace(case.grid, columns={**case.grid.columns, **sent}), disk="dm-0")
+    assert [cause.cause for cause in named(case)] == named_causes
+
+
 def test_operations_in_pieces_of_16_kib() -> None:
     """The same bytes in more operations, at a limit of operations."""
     case = case_of({"reads_per_s": 900.0, "read_mib_per_s": 36.0}, {"reads_per_s": 2304.0, "read_mib_per_s": 36.0})

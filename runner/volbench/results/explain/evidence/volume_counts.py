@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from volbench.core.records.named_metrics import EbsNvme, NamedMetric
-from volbench.results.explain.evidence.device import Device, Direction
+from volbench.core.records.named_metrics import Diskstats, EbsNvme, NamedMetric
+from volbench.results.explain.evidence.device import Device, Direction, device_of
 from volbench.results.explain.evidence.foreign import FOREIGN_OPERATIONS_MIN
 from volbench.results.explain.evidence.layers import cgroup_flow
 from volbench.results.stats.grid import Floats, Grid
@@ -84,9 +84,20 @@ def volume_counts(grid: Grid, device: Device | None) -> Iterator[Count]:
     source = None if device is None else _volume_entity(grid, device)
     if device is None or source is None or device.source in VOLUME_SOURCES:
         return
+    device = _whole_disk(grid, device, source[1])
     pairs: list[tuple[str, Direction]] = [("reads", "read"), ("writes", "write")]
     found = [count for noun, direction in pairs if (count := _count(grid, device, source, noun, direction))]
     yield from found or [count for count in [_both(grid, device, source)] if count is not None]
+
+
+def _whole_disk(grid: Grid, device: Device, entity: str) -> Device:
+    """The disk that the volume's counters are of, where the host counts it; else the device.
+
+    What lies on a disk, a partition or a logical volume, has a part of what this host sends there.
+    """
+    if entity not in grid.entities(*Diskstats.reads_per_s.of(device.source)):
+        return device
+    return device_of(grid, entity) or device
 
 
 def _count(grid: Grid, device: Device, source: tuple[str, str], noun: str, direction: Direction) -> Count | None:
