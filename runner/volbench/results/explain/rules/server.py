@@ -26,7 +26,7 @@ from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.rule import CLIENT_BUSY, Rule
 from volbench.results.explain.rules.advice import pool_text, redo_text
 from volbench.results.explain.rules.host.processors import CLIENT_SATURATED, MORE_FOR_CLIENT
-from volbench.results.explain.rules.shared_evidence import data_read_ms
+from volbench.results.explain.rules.shared_evidence import data_read_ms, hidden_commit_share
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Floats, Mask, mean, median
 
@@ -61,7 +61,8 @@ CAUSES = (
         signs=(
             "The checkpoint age is at least 70 % of the redo log's capacity, and throughput dips, or statements"
             " wait for something that no instrument shows. A load at a rate of its own that gets its rate,"
-            " without dips, is not held back by it."
+            " without dips, is not held back by it. Where commits without an instrument may take nearly all of"
+            " that time, and throughput does not dip, it is one of two."
         ),
         advice=(
             "Enlarge the redo log (`innodb_redo_log_capacity`; MariaDB: `innodb_log_file_size`) and allow steady"
@@ -152,6 +153,14 @@ def _checkpoint(case: Case) -> Iterator[Cause]:
     if unseen and cpu_share is not None:
         text = f"{percent(cpu_share)} of statement time is neither an instrumented wait nor CPU time"
         rows.append(row("rest_share", cpu_share, "1", text))
+    commits = hidden_commit_share(case)
+    doubtful = bool(unseen) and not dips and (cpu_share or 0.0) - commits < limit.STORAGE_SHARE_MIN
+    if doubtful:
+        text = (
+            f"commits that wait for the log have no instrument here and may take {percent(commits)} of it; this"
+            " decides: the same load with a larger log"
+        )
+        rows.append(row("decide", commits, "1", text))
     checks = [True, dips, unseen, fast or None]
     yield Cause(
         cause="redo.checkpoint_stall",
@@ -159,6 +168,7 @@ def _checkpoint(case: Case) -> Iterator[Cause]:
         window_s=case.window_s,
         share=cpu_share if unseen else None,
         checks=tuple(checks),
+        one_of_two=doubtful,
         evidence=tuple(rows),
         advice=f"A larger redo log{now}, and enough innodb_io_capacity to flush steadily.{_enough_redo(case)}",
     )
