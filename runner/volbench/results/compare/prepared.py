@@ -162,7 +162,8 @@ def _adjusted(rows: tuple[Sequence[Row], Sequence[Row]], level: Level) -> Adjust
     pairs = block_pairs([row.block for row in used[0]], [row.block for row in used[1]])
     alpha = level.at(min(map(len, used)))
     factor = 1.0 if level.sequential else TWO_TESTS
-    return adjusted_shift(sides[0], sides[1], pairs, alpha=alpha, factor=factor)
+    better = used[0][0].better
+    return adjusted_shift(sides[0], sides[1], pairs, better=better, alpha=alpha, factor=factor)
 
 
 def _adjustable(rows: Sequence[Row]) -> list[Row]:

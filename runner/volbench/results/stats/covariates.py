@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from volbench.core.base.text import counted
 from volbench.results.stats.linear import Estimate, LinearModel
 from volbench.results.stats.means import LEAST_DEVIATION, Pairs, mean_shift, shift_of_logs
-from volbench.results.stats.statistics import SPREAD_RATIO_MAX, WELCH_FACTOR, Shift
+from volbench.results.stats.statistics import SPREAD_RATIO_MAX, WELCH_FACTOR, Better, Shift
 from volbench.results.stats.t_tests import TTest, smallest
 
 LABELS = {
@@ -108,13 +108,14 @@ class _Fit:
 
 
 def adjusted_shift(
-    baseline: Covaried, candidate: Covaried, pairs: Pairs, *, alpha: float, factor: float
+    baseline: Covaried, candidate: Covaried, pairs: Pairs, *, better: Better, alpha: float, factor: float
 ) -> Adjusted:
     """Return the adjusted ratio candidate / baseline, its interval and p; none where shares do not vary.
 
     Args:
         baseline, candidate: with at least one cell each.
         pairs: positions of the cells of one block.
+        better: whether higher or lower values are better, which other work takes them away from.
         alpha, factor: as for `mean_shift`.
     """
     sides = baseline, candidate = _with_one_of_cpus(baseline, candidate)
@@ -145,7 +146,7 @@ def adjusted_shift(
     tests = [
         test
         for test in (_of_levels(first, second), *_of_pairs(sides, pairs, reference, point))
-        if _is_plausible(test.change, sides, pairs, reference, point)
+        if _is_plausible(test.change, sides, pairs, reference, point, better)
     ]
     if not tests:
         return Adjusted(why_not="the estimated effect of other work is larger than such work can have")
@@ -294,8 +295,13 @@ def _is_plausible(
     pairs: Pairs,
     reference: Mapping[str, float],
     point: Mapping[str, float],
+    better: Better,
 ) -> bool:
-    """Whether slopes from 0 to SLOPE_MAX could make this of the plain changes, of all cells or of the pairs."""
+    """Whether slopes from 0 to SLOPE_MAX could make this of the plain changes, of all cells or of the pairs.
+
+    Those of values of which lower ones are better, such as latencies, go from -SLOPE_MAX to 0. Values without a
+    direction may go either way.
+    """
     logs = [np.log(np.asarray(side.values, dtype=np.float64)) for side in sides]
     plain = [float(logs[1].mean() - logs[0].mean())]
     if pairs:
@@ -308,7 +314,8 @@ def _is_plausible(
         )
         for side in sides
     ]
-    return min(plain) - room[0] - LEAST_DEVIATION <= change <= max(plain) + room[1] + LEAST_DEVIATION
+    down, up = {"higher": room, "lower": room[::-1], "none": [sum(room)] * 2}[better]
+    return min(plain) - down - LEAST_DEVIATION <= change <= max(plain) + up + LEAST_DEVIATION
 
 
 def _beyond(side: Covaried, fit: _Fit, reference: Mapping[str, float]) -> str:

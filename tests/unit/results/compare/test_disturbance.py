@@ -20,7 +20,7 @@ from volbench.results.compare.comparison import Comparison, compare
 from volbench.results.compare.disturbance import CpuUse, bounds, delayable_share, disturbances, held_share
 from volbench.results.compare.row import Row
 from volbench.results.stats.means import mean_shift
-from volbench.results.stats.statistics import bounded_shift_of, shift_of
+from volbench.results.stats.statistics import Better, bounded_shift_of, shift_of
 
 LIMITS = ValidityLimits()
 LATENCIES = {f"latency_ms_{q}": metric(f"latency_ms_{q}", v) for q, v in (("mean", 10), ("p50", 9), ("p95", 20))}
@@ -257,16 +257,21 @@ def test_without_disturbed_rows_nothing_changes() -> None:
 
 
 def inventory_of(
-    a: list[float], b: list[float], shares: list[list[float]], *, disturbed_from: float = 0.1
+    a: list[float],
+    b: list[float],
+    shares: list[list[float]],
+    *,
+    disturbed_from: float = 0.1,
+    better: Better = "higher",
 ) -> Comparison:
-    """tps of two volumes whose cells other work slowed down, disturbed from such a share on."""
+    """A metric of two volumes whose cells other work slowed down, disturbed from such a share on."""
     rows = [
         Row(
             step="s",
             parameters={},
-            metric="tps",
-            unit="1/s",
-            better="higher",
+            metric="tps" if better == "higher" else "latency_ms_p95",
+            unit="1/s" if better == "higher" else "ms",
+            better=better,
             volume=volume,
             cell=f"{volume}{n}",
             value=value,
@@ -295,6 +300,22 @@ def test_cells_that_other_work_slowed_down_are_adjusted_and_compared() -> None:
     assert comparison.ratio == pytest.approx(0.85, abs=0.02)
     assert [adjustment.covariate for adjustment in comparison.adjustments] == ["cpu_taken"]
     assert not comparison.adjustments[0].differ
+
+
+@pytest.mark.parametrize(("better", "power"), [("higher", 1), ("lower", -1)])
+def test_what_other_work_did_to_one_volume_alone_is_no_difference(better: Better, power: int) -> None:
+    """Throughput falls and latency rises where other work is: equal volumes, and the plain test names one."""
+    shares = [[0.0, 0.01, 0.0, 0.02, 0.01, 0.0], [0.1, 0.3, 0.2, 0.4, 0.15, 0.35]]
+    noise = [[1.0, 1.02, 0.99, 1.01, 0.98, 1.0], [0.99, 1.0, 1.01, 1.0, 1.02, 0.98]]
+    a, b = (
+        [100 * own * (1 - share) ** power for own, share in zip(*side, strict=True)]
+        for side in zip(noise, shares, strict=True)
+    )
+    comparison = inventory_of(a, b, shares, disturbed_from=0.9, better=better)
+    assert mean_shift(a, b, [(n, n) for n in range(6)], alpha=0.05).p_value < 0.05
+    assert comparison.not_adjusted == ""
+    assert comparison.verdict not in {"better", "worse"}
+    assert comparison.ratio == pytest.approx(1, abs=0.05)
 
 
 @pytest.mark.parametrize(("late", "verdict"), [(0.0, "worse"), (0.05, "worse"), (0.25, "inconclusive")])

@@ -12,6 +12,7 @@ from simulated_covariates import OtherWork, apart_with_work, decided_with_work, 
 from volbench.results.stats.covariates import Adjusted, Bounds, Covaried, adjusted_shift
 from volbench.results.stats.means import TWO_TESTS, mean_shift
 from volbench.results.stats.sequential import CELLS_MAX
+from volbench.results.stats.statistics import Better
 
 RUNS = 20_000
 CPU = "cpu_taken"
@@ -24,9 +25,9 @@ def covaried(values: Sequence[float], shares: Sequence[float | None], bounds: Se
     return Covaried(values=values, shares=shares_known, bounds=bounds or [None] * len(values))
 
 
-def adjusted(first: Covaried, second: Covaried) -> Adjusted:
+def adjusted(first: Covaried, second: Covaried, *, better: Better = "higher") -> Adjusted:
     pairs = [(n, n) for n in range(min(len(first.values), len(second.values)))]
-    return adjusted_shift(first, second, pairs, alpha=0.05, factor=TWO_TESTS)
+    return adjusted_shift(first, second, pairs, better=better, alpha=0.05, factor=TWO_TESTS)
 
 
 def test_a_demo_on_a_busy_machine_is_told_as_on_a_calm_one() -> None:
@@ -170,9 +171,27 @@ def test_an_adjustment_that_no_work_can_make_is_not_used() -> None:
         for values, cpus, ios in zip(tps, cpus_wanted, io_shares, strict=True)
     ]
     pairs = [(n, n) for n in range(8)]
-    result = adjusted_shift(sides[0], sides[1], pairs, alpha=0.0045, factor=1.0)
+    result = adjusted_shift(sides[0], sides[1], pairs, better="higher", alpha=0.0045, factor=1.0)
     assert result.shift is None or result.shift.p_value > 0.0045
     assert result.shift is None or result.shift.ratio > 0.6
+
+
+LITTLE, MUCH = [0.0, 0.01, 0.0, 0.02, 0.01, 0.0], [0.1, 0.3, 0.2, 0.4, 0.15, 0.35]
+SCATTER = [1.01, 0.99, 1.0, 1.02, 0.98, 1.0]
+
+
+@pytest.mark.parametrize(("better", "slope"), [("higher", 1.0), ("lower", -1.0)])
+def test_work_next_to_one_volume_is_taken_out_of_speeds_and_of_latencies(better: Better, slope: float) -> None:
+    """Equal volumes: other work slows the second one down, which makes its throughput lower, its latency higher."""
+    first = covaried([100 * piece for piece in SCATTER], LITTLE)
+    second = covaried(
+        [100 * piece * (1 - share) ** slope for piece, share in zip(SCATTER, MUCH, strict=True)], MUCH
+    )
+    result = adjusted(first, second, better=better)
+    assert result.why_not == ""
+    assert result.shift is not None
+    assert result.shift.ratio == pytest.approx(1, rel=0.03)
+    assert result.shift.p_value > 0.05
 
 
 def test_an_adjustment_beyond_what_the_shares_allow_says_so() -> None:
@@ -182,7 +201,7 @@ def test_an_adjustment_beyond_what_the_shares_allow_says_so() -> None:
     level = [{CPU: share} for share in (0.0, 0.01, 0.0, 0.01, 0.0, 0.01)]
     first = Covaried(values=steep, shares=shares, bounds=[None] * 6)
     second = Covaried(values=[100.0, 101, 99, 100, 101, 99], shares=level, bounds=[None] * 6)
-    result = adjusted_shift(first, second, [], alpha=0.05, factor=TWO_TESTS)
+    result = adjusted_shift(first, second, [], better="higher", alpha=0.05, factor=TWO_TESTS)
     assert (result.shift, result.why_not) == (
         None,
         "the estimated effect of other work is larger than such work can have",
