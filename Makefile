@@ -8,7 +8,7 @@ BIN := .venv/bin
 # A server of root runs as a user who may not enter /root, unless root may make a mount namespace for it.
 DEMO_DISK ?= $(shell [ "$$(id -u)" != 0 ] || unshare --mount true 2>/dev/null && echo $(HOME)/.cache/volbench/demo || echo /var/cache/volbench/demo)
 DEMO_CLASS ?= local-path
-BENCHMARKS ?= growth sampling sampling_threads sampling_effect template_copy small_files long_run verdict_rates looks volumes_decided run_blocks covariates repeated_cells sequential_verdicts node_blocks cluster_watch cluster_scale credits compare_time association_rates change_points history query reading engines slow_log large_log checksums cell_overhead
+BENCHMARKS ?= growth sampling sampling_threads sampling_effect template_copy small_files long_run verdict_rates looks volumes_decided run_blocks covariates slope_signs repeated_cells sequential_verdicts node_blocks cluster_watch cluster_scale credits compare_time association_rates change_points history query reading engines slow_log large_log checksums cell_overhead
 PYTEST ?=
 # Forks of one collection (tests/support/forked.py): some begin with tests that compute, some with tests that wait.
 JOBS ?= auto
