@@ -87,7 +87,7 @@ def _wandering(draw: np.random.Generator, shape: tuple[int, int]) -> Floats:
 
 
 def decided_with_work(
-    logs: Pair, shares: Pair, *, margin: float = 0.0, at_mean: bool = False, rule: SlopeRule = "free"
+    logs: Pair, shares: Pair, *, margin: float = 0.0, at_mean: bool = False, rule: SlopeRule = "clipped"
 ) -> NDArray[np.int64]:
     """Cells of each volume at the look that tells the volumes apart, shape (runs,); 0 where none does."""
     result = np.zeros(len(logs[0]), dtype=np.int64)
@@ -112,7 +112,7 @@ def apart_with_work(
     level: float,
     margin: float = 0.0,
     at_mean: bool = False,
-    rule: SlopeRule = "free",
+    rule: SlopeRule = "clipped",
 ) -> NDArray[np.bool_]:
     """Whether one comparison, adjusted where shares vary, has its smaller p below `level`, shape (runs,).
 

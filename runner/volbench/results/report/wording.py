@@ -27,8 +27,6 @@ SHARED_MIN = 0.1
 """Share of the CPUs that other work took in every cell, from which on no cell shows the idle machine."""
 
 
-ODD_MIN = 0.01
-"""An estimated effect of other work that is no larger is said without a word on its sign."""
 ADJUSTED = ", adjusted for other work"
 """After a figure that is not of the cells as they ran: medians next to it may point the other way."""
 
@@ -212,12 +210,9 @@ def adjustment_text(row: Comparison, adjustment: Adjustment) -> str:
         f"by {change(0.9**slope)} on {name}" for name, slope in slopes.items() if slope is not None
     )
     alike = "".join(f"; on {name} such work hardly varied" for name, slope in slopes.items() if slope is None)
-    factors = [0.9**slope for slope in slopes.values() if slope is not None]
-    is_odd = any(
-        abs(factor - 1) > ODD_MIN and row.better == ("higher" if factor > 1 else "lower") for factor in factors
-    )
     differ = "; the two volumes differ in that" if adjustment.differ else ""
-    differ += "; less of it makes nothing faster, so that is chance, or moved with it" if is_odd else ""
+    if 0.0 in slopes.values():
+        differ += "; where that is 0 %, the cells with more other work were no worse, and it is taken to do nothing"
     return (
         f"{row.candidate} against {row.baseline} ({row.step}) is adjusted for {LABELS[adjustment.covariate]}, which"
         f" took {percent(adjustment.low)} to {percent(adjustment.high)}: a tenth less {_LEFT[adjustment.covariate]}"

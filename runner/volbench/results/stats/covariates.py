@@ -11,6 +11,11 @@ depends on the shares alone, never on the values.
 A volume whose shares hardly vary has no slope. It needs none where they are near the least share; else nothing
 tells the other work from the volume, and there is no adjustment.
 
+Other work makes nothing faster. A slope that says so is chance, or something that moved with that work: it is taken
+for none, and the other slopes are those of the closest fit without it. The error stays that of the fit with all
+slopes, or is that of the fit without it where that is larger: `tests/benchmarks/slope_signs.py` counts what this
+does to errors, power and figures.
+
 Source: analysis of covariance with separate slopes, Milliken and Johnson, Analysis of Messy Data III, chapter 2.
 """
 
@@ -24,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volbench.core.base.text import counted
-from volbench.results.stats.linear import Estimate, LinearModel
+from volbench.results.stats.linear import Estimate, LinearModel, closest_signed
 from volbench.results.stats.means import LEAST_DEVIATION, Pairs, mean_shift, shift_of_logs
 from volbench.results.stats.statistics import SPREAD_RATIO_MAX, WELCH_FACTOR, Better, Shift
 from volbench.results.stats.t_tests import TTest, smallest
@@ -48,6 +53,8 @@ VARIES_MIN = 0.03
 FREEDOM_MIN = 2
 """Degrees of freedom that a volume's cells must have left."""
 SHARE_MAX = 0.99
+SLOPE_SIGNS: Mapping[Better, int] = {"higher": 1, "lower": -1, "none": 0}
+"""Of logs on u: other work makes throughputs lower and latencies higher; 0: it may be either."""
 SLOPE_MAX = 3.0
 """With too few cells to estimate a slope it is taken to be no steeper: a load loses the cube of what is left."""
 DIFFER_T = 3.0
@@ -75,7 +82,8 @@ class Covaried:
 class Adjustment:
     """What a comparison is adjusted for: shares from `low` to `high`; `slopes` of both volumes' logs on u.
 
-    A slope is None where a volume's shares hardly vary. `differ`: the two slopes lie apart by more than chance.
+    A slope is None where a volume's shares hardly vary, and 0 where the cells with more other work were the better
+    ones. `differ`: the two slopes lie apart by more than chance.
     """
 
     covariate: str
@@ -134,7 +142,8 @@ def adjusted_shift(
     varying = varying[: max(room // 2, 1)]
     reference = {name: min(shares[name] for side in sides for shares in side.shares) for name in varying}
     point = {name: _compared_at(name, every, least) for name, least in reference.items()}
-    fits = [_fit(side, reference, point) for side in sides]
+    sign = SLOPE_SIGNS[better]
+    fits = [_fit(side, reference, point, sign) for side in sides]
     if fits[0] is None or fits[1] is None:
         return Adjusted(why_not="other work differs between the volumes more than within one")
     first, second = fits[0], fits[1]
@@ -145,7 +154,7 @@ def adjusted_shift(
         return Adjusted(why_not=beyond)
     tests = [
         test
-        for test in (_of_levels(first, second), *_of_pairs(sides, pairs, reference, point))
+        for test in (_of_levels(first, second), *_of_pairs(sides, pairs, reference, point, sign))
         if _is_plausible(test.change, sides, pairs, reference, point, better)
     ]
     if not tests:
@@ -224,8 +233,8 @@ def _compared_at(name: str, every: Sequence[Shares], least: float) -> float:
     return float(np.mean([_left(shares[name]) - _left(least) for shares in every]))
 
 
-def _fit(side: Covaried, reference: Mapping[str, float], point: Mapping[str, float]) -> _Fit | None:
-    """Fit a volume's logs; None where its shares hardly vary, far from the reference."""
+def _fit(side: Covaried, reference: Mapping[str, float], point: Mapping[str, float], sign: int) -> _Fit | None:
+    """Fit a volume's logs, with slopes of that sign; None where its shares hardly vary, far from the reference."""
     names = []
     for name, least in reference.items():
         left = [_left(shares[name]) for shares in side.shares]
@@ -233,19 +242,35 @@ def _fit(side: Covaried, reference: Mapping[str, float], point: Mapping[str, flo
             names.append(name)
         elif min(left) < _left(least) - VARIES_MIN:
             return None
-    columns = [[1.0, *(_left(shares[name]) - _left(reference[name]) for name in names)] for shares in side.shares]
-    logs = np.log(np.asarray(side.values, dtype=np.float64))
-    model = LinearModel(np.array(columns), logs)
+    rows = [[1.0, *(_left(shares[name]) - _left(reference[name]) for name in names)] for shares in side.shares]
+    design, logs = np.array(rows), np.log(np.asarray(side.values, dtype=np.float64))
+    model = LinearModel(design, logs)
     if model.freedom < FREEDOM_MIN:
         return None
-    weights = np.eye(1 + len(names))
-    weights[0, 1:] = [point[name] for name in names]
-    estimates = [model.estimate(row) for row in weights]
+    contrasts, signs = np.eye(1 + len(names)), [0, *[sign] * len(names)]
+    contrasts[0, 1:] = [point[name] for name in names]
+    estimates = [model.estimate(contrast) for contrast in contrasts]
     if any(estimate is None for estimate in estimates):
         return None
     level, *slopes = (estimate for estimate in estimates if estimate is not None)
-    deviation = max(model.deviation, LEAST_DEVIATION)
-    return _Fit(level=level, deviation=deviation, slopes=dict(zip(names, slopes, strict=True)))
+    signed, columns = closest_signed(design, logs, signs)
+    values = dict(zip(columns, signed.coefficients.tolist(), strict=True))
+    return _Fit(
+        level=_of_signed(level, signed, contrasts[0, list(columns)]),
+        deviation=max(model.deviation, LEAST_DEVIATION),
+        slopes={
+            name: replace(slope, value=values.get(column, 0.0))
+            for column, (name, slope) in enumerate(zip(names, slopes, strict=True), start=1)
+        },
+    )
+
+
+def _of_signed(estimate: Estimate, signed: LinearModel, contrast: Floats) -> Estimate:
+    """Return the value of the fit with the right signs, with the larger error of both fits."""
+    of_signed = signed.estimate(contrast)
+    if of_signed is None:
+        return estimate
+    return replace(estimate, value=of_signed.value, error=max(estimate.error, of_signed.error))
 
 
 def _of_levels(first: _Fit, second: _Fit) -> TTest:
@@ -258,7 +283,11 @@ def _of_levels(first: _Fit, second: _Fit) -> TTest:
 
 
 def _of_pairs(
-    sides: Sequence[Covaried], pairs: Pairs, reference: Mapping[str, float], point: Mapping[str, float]
+    sides: Sequence[Covaried],
+    pairs: Pairs,
+    reference: Mapping[str, float],
+    point: Mapping[str, float],
+    sign: int,
 ) -> list[TTest]:
     """The paired test, of differences fitted on the shares of both cells; none with too few pairs.
 
@@ -282,10 +311,12 @@ def _of_pairs(
     if len(rows) < width + FREEDOM_MIN:
         return []
     differences = np.array([math.log(sides[1].values[second] / sides[0].values[first]) for first, second in pairs])
-    at_point = np.array([1.0, *([point[name] for name in names] * 2)])
-    level = LinearModel(np.array(rows), differences).estimate(at_point)
+    design, at_point = np.array(rows), np.array([1.0, *([point[name] for name in names] * 2)])
+    level = LinearModel(design, differences).estimate(at_point)
     if level is None or level.freedom < FREEDOM_MIN:
         return []
+    signed, columns = closest_signed(design, differences, [0, *[-sign] * len(names), *[sign] * len(names)])
+    level = _of_signed(level, signed, at_point[list(columns)])
     return [TTest(change=level.value, error=max(level.error, LEAST_DEVIATION), freedom=float(level.freedom))]
 
 

@@ -6,8 +6,10 @@ Estimates that the data cannot carry (a column that follows from others) are Non
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,9 +50,10 @@ class LinearModel:
         independent = singular > _RANK_TOLERANCE * singular.max(initial=0.0)
         self._basis = self._basis[independent]
         self.freedom = len(values) - int(independent.sum())
-        self._coefficients = np.linalg.pinv(design, rcond=_RANK_TOLERANCE) @ values
-        residuals = values - design @ self._coefficients
-        self._variance = float(residuals @ residuals) / self.freedom if self.freedom > 0 else math.nan
+        self.coefficients = np.linalg.pinv(design, rcond=_RANK_TOLERANCE) @ values
+        residuals = values - design @ self.coefficients
+        self.squares = float(residuals @ residuals)
+        self._variance = self.squares / self.freedom if self.freedom > 0 else math.nan
         self._inverse = self._basis.T @ np.diag(singular[independent] ** -2.0) @ self._basis
 
     @property
@@ -65,8 +68,29 @@ class LinearModel:
             return None
         variance = float(contrast @ self._inverse @ contrast) * self._variance
         return Estimate(
-            value=float(contrast @ self._coefficients), error=math.sqrt(max(0.0, variance)), freedom=self.freedom
+            value=float(contrast @ self.coefficients), error=math.sqrt(max(0.0, variance)), freedom=self.freedom
         )
+
+
+def closest_signed(design: _Matrix, values: _Matrix, signs: Sequence[int]) -> tuple[LinearModel, tuple[int, ...]]:
+    """Return the closest fit whose coefficients have their signs, and which columns of `design` it has.
+
+    A coefficient that would have the wrong sign is 0: its column is left out. All choices of columns are tried.
+
+    Args:
+        signs: of each column's coefficient, 1 or -1; 0: either, and the column stays.
+
+    Source: Lawson and Hanson, Solving Least Squares Problems (1974), chapter 23.
+    """
+    stay, bound = ([n for n, sign in enumerate(signs) if (sign == 0) is free] for free in (True, False))
+    fits = []
+    for size in range(len(bound), -1, -1):
+        for chosen in combinations(bound, size):
+            columns = tuple(sorted((*stay, *chosen)))
+            model = LinearModel(design[:, columns], values)
+            if all(model.coefficients[columns.index(n)] * signs[n] >= 0 for n in chosen):
+                fits.append((model, columns))
+    return min(fits, key=lambda fit: fit[0].squares)
 
 
 def t_cdf(t: float, freedom: int) -> float:

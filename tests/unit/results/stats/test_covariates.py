@@ -194,6 +194,23 @@ def test_work_next_to_one_volume_is_taken_out_of_speeds_and_of_latencies(better:
     assert result.shift.p_value > 0.05
 
 
+@pytest.mark.parametrize(("better", "power"), [("higher", -0.5), ("lower", 0.5)])
+def test_other_work_makes_nothing_faster(better: Better, power: float) -> None:
+    """Cells with more other work were the better ones by chance: the figures are those of the cells as they ran."""
+    values = [piece * (1 - share) ** power for piece, share in zip(SCATTER, MUCH, strict=True)]
+    first = covaried([100 * value for value in values], MUCH)
+    second = covaried([80 * value for value in reversed(values)], MUCH[::-1])
+    result = adjusted_shift(first, second, [], better=better, alpha=0.05, factor=TWO_TESTS)
+    assert [adjustment.slopes for adjustment in result.adjustments] == [(0.0, 0.0)]
+    assert result.shift is not None
+    assert result.shift.ratio == pytest.approx(0.8)
+    plain = mean_shift(first.values, second.values, [], alpha=0.05)
+    assert (result.shift.high or 0) - (result.shift.low or 0) > (plain.high or 0) - (plain.low or 0)
+    paired = adjusted(first, second, better=better).shift
+    assert paired is not None
+    assert paired.ratio == pytest.approx(0.8)
+
+
 def test_an_adjustment_beyond_what_the_shares_allow_says_so() -> None:
     """Little other work, and a value that falls with it by its hundredth power."""
     shares = [{CPU: share} for share in (0.0, 0.02, 0.04, 0.05, 0.06, 0.08)]
