@@ -184,11 +184,16 @@ class _Run:
         return self._is_complete()
 
     def _is_complete(self) -> bool:
-        """Return whether the last report of the measured time has come."""
+        """Return whether the last report of the measured time has come.
+
+        The start is known from the first report, which may be late itself: a window of its full length is complete.
+        """
         if not self.measured or self._start_ns is None:
             return False
-        since_start_s = (self.measured[-1].interval.end_ns - self._start_ns) / 1e9
-        return since_start_s > self.warmup_s + self.measured_s - LAST_REPORT_S
+        end_ns = self.measured[-1].interval.end_ns
+        since_start_s = (end_ns - self._start_ns) / 1e9
+        window_s = (end_ns - self.measured[0].interval.start_ns) / 1e9
+        return max(since_start_s - self.warmup_s, window_s) > self.measured_s - LAST_REPORT_S
 
     def _record_interval(self, observed: Observed, concurrent: ConcurrentSteps) -> None:
         interval = observed.interval
