@@ -70,6 +70,18 @@ def without_delays(control: Path) -> Iterator[None]:
             raise
 
 
+def keeps_no_state(control: Path) -> bool:
+    """Return whether the model is the same after any load: it has no credits, and no blocks of a snapshot to fetch.
+
+    False where the daemon does not answer.
+    """
+    try:
+        parameters = ask_socket(control, {"do": "parameters"})["parameters"]
+    except StepFailed:
+        return False
+    return not parameters.get("first_touch") and not any(limit.get("credits") for limit in parameters["limits"])
+
+
 def reset(control: Path, *, credits_share: float | None) -> None:
     """Let the volume follow its model, with that share of its credits where given: all cells start alike.
 

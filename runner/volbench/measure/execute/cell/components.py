@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from volbench.core.base import ownership
@@ -12,7 +13,7 @@ from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.layout import ROLE_TEXTS, ComponentFacts, EmulatedSpec
 from volbench.errors import StepFailed
 from volbench.machine.engine.roles import role_directory
-from volbench.machine.volume.emulated.control import reset
+from volbench.machine.volume.emulated.control import keeps_no_state, reset, without_delays
 from volbench.machine.volume.facts.discovery import discover, with_host_facts
 from volbench.machine.volume.facts.ebs_csi import nvme_devices
 from volbench.measure.sample.config import ComponentConfig
@@ -60,15 +61,32 @@ def _facts(
 
 def reset_volumes(cell: CellSpec, paths: CellPlaces) -> None:
     """Let each emulated volume follow its model, with its credits: all cells start alike."""
-    _reset(cell.emulated, paths.emulator_socket)
-    for component in paths.layout:
-        _reset(component.emulated, component.emulator_socket)
-
-
-def _reset(emulated: EmulatedSpec | None, socket: str) -> None:
-    if emulated is not None and socket:
+    for emulated, control in _emulated(cell, paths):
         fill = emulated.parameters.get(CREDITS)
-        reset(Path(socket), credits_share=None if fill is None else float(fill))
+        reset(control, credits_share=None if fill is None else float(fill))
+
+
+@contextmanager
+def preparing(cell: CellSpec, paths: CellPlaces) -> Iterator[None]:
+    """Let emulated volumes complete everything at once within the block: nothing in it is measured.
+
+    Those alone whose model is the same afterwards. On others the copy of the data spends credits, or is the first
+    to touch blocks.
+    """
+    with ExitStack() as stack:
+        for _, control in _emulated(cell, paths):
+            if keeps_no_state(control):
+                stack.enter_context(without_delays(control))
+        yield
+
+
+def _emulated(cell: CellSpec, paths: CellPlaces) -> list[tuple[EmulatedSpec, Path]]:
+    """Return the emulated volumes of a cell whose daemon can be asked, each with its control socket."""
+    volumes = [
+        (cell.emulated, paths.emulator_socket),
+        *((component.emulated, component.emulator_socket) for component in paths.layout),
+    ]
+    return [(emulated, Path(socket)) for emulated, socket in volumes if emulated is not None and socket]
 
 
 def component_configs(paths: CellPlaces, components: Sequence[ComponentFacts]) -> tuple[ComponentConfig, ...]:

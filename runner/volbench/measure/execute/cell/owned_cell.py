@@ -21,6 +21,7 @@ from volbench.measure.execute.cell.components import (
     check_components,
     component_configs,
     component_facts,
+    preparing,
     reset_volumes,
     volume_facts,
 )
@@ -85,16 +86,17 @@ class OwnedCell(CellRun):
             progress.report("watching the device at rest")
             # This is a measurement: the samplers run.
             time.sleep(quiet_duration_s(self.cell.sampling.interval_s, now_s=builder.clock.now_s()))
-        with builder.phase("seed"):
-            progress.report("copying the dataset")
-            template_dir = Path(self._paths.template_dir) / self.cell.template_key
-            seed(template_dir, Path(self._paths.data_dir), components=self._paths.layout)
-        if self.dataset.is_own:
-            template = verify_template(template_dir).record
-            builder.notes += [_dataset_note(self.dataset, template), *template.notes]
-        with builder.phase("start"), importing(LATER_MODULES):
-            progress.report("starting the server")
-            self.server.start()
+        with preparing(self.cell, self._paths):
+            with builder.phase("seed"):
+                progress.report("copying the dataset")
+                template_dir = Path(self._paths.template_dir) / self.cell.template_key
+                seed(template_dir, Path(self._paths.data_dir), components=self._paths.layout)
+            if self.dataset.is_own:
+                template = verify_template(template_dir).record
+                builder.notes += [_dataset_note(self.dataset, template), *template.notes]
+            with builder.phase("start"), importing(LATER_MODULES):
+                progress.report("starting the server")
+                self.server.start()
         builder.notes += check_components(self._paths)
 
     def context(self) -> StepContext:
