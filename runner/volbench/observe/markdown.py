@@ -56,7 +56,8 @@ def _lines(report: ObservationReport) -> Iterator[str]:
     if report.response is not None:
         yield report.response.sentence
         yield ""
-    yield from (f"- {association_text(association)}: no cause by itself" for association in report.associations)
+    for association in report.associations:
+        yield f"- {association_text(association)}{'' if association.implausible_reason else ': no cause by itself'}"
     if report.associations:
         yield ""
     for incident in report.incidents:
@@ -145,6 +146,8 @@ def association_text(association: Association) -> str:
     key = association.key
     name = " ".join(filter(None, (key.source, key.metric, _cell(key.entity))))
     strength = f"rank correlation {association.rho:+.2f}, q {association.q_value:.2g}"
+    if association.implausible_reason:
+        strength += f"; no cause: {association.implausible_reason}"
     return f"p95 moves with {name} ({strength})"
 
 

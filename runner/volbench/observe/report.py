@@ -99,14 +99,19 @@ def report_of(directory: Path, *, recorded: Sequence[str] = ()) -> ObservationRe
         notes=tuple(dict.fromkeys((*observation.notes, *added_notes, *explained.refuted_texts, *explained.notes))),
         time=statement_time(case),
         statements=tuple(rates.statements()),
-        associations=tuple(association for association in associations([case.grid], LATENCY) if association.holds)[
-            :ASSOCIATIONS_SHOWN
-        ],
+        associations=_moving(case),
         incidents=tuple(_incident(case, rates, incident, volume) for incident in incidents),
         sources=sources,
         case=case,
         response=observed_response(case, series, volume),
     )
+
+
+def _moving(case: Case) -> tuple[Association, ...]:
+    """Return what moves most with the latency, first what may be a cause by its sign."""
+    holding = (association for association in associations([case.grid], LATENCY) if association.holds)
+    ordered = sorted(holding, key=lambda association: bool(association.implausible_reason))
+    return tuple(ordered[:ASSOCIATIONS_SHOWN])
 
 
 def _read(directory: Path) -> tuple[Window, StatementRates, dict[str, str]]:
@@ -232,6 +237,7 @@ def as_json(report: ObservationReport) -> dict[str, Any]:
                 "rho": association.rho,
                 "lag": association.lag,
                 "q_value": association.q_value,
+                "implausible_reason": association.implausible_reason,
             }
             for association in report.associations
         ],

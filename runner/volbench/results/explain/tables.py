@@ -62,12 +62,18 @@ def query_rows(explained: RunExplanation, volumes: Sequence[str]) -> tuple[Query
 
 
 def association_rows(explained: RunExplanation, volumes: Sequence[str]) -> tuple[AssociationRow, ...]:
-    """Per volume and step, the metrics that move most with p95 over its valid cells; `cell_id` is one to draw."""
+    """Per volume and step, the metrics that move most with p95 over its valid cells; `cell_id` is one to draw.
+
+    Those whose sign makes them no candidate for a cause come last.
+    """
     rows: list[AssociationRow] = []
     for (volume, step, _), cells in _in_order(explained.views, volumes):
         every = pooled([view.correlations for view in cells.values()])
         cpu = max((metric.rho for metric in every if metric.key in CPU_USE), key=abs, default=None)
-        for association in [metric for metric in every if metric.holds][:ASSOCIATIONS_MAX]:
+        holding = sorted(
+            (metric for metric in every if metric.holds), key=lambda metric: bool(metric.implausible_reason)
+        )
+        for association in holding[:ASSOCIATIONS_MAX]:
             cell = _clearest(cells, association)
             rows.append(
                 AssociationRow(
@@ -84,6 +90,7 @@ def association_rows(explained: RunExplanation, volumes: Sequence[str]) -> tuple
                     q_value=association.q_value,
                     cells=association.cells,
                     cpu_rho=cpu,
+                    implausible_reason=association.implausible_reason,
                 )
             )
     return tuple(rows)

@@ -17,8 +17,9 @@ from volbench.core.records.report import AssociationRow, QueryRow, Report, TimeB
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.results.explain.accounts.per_transaction import TITLES
 from volbench.results.explain.accounts.what_if import other_volume
+from volbench.results.explain.evidence.association import Correlation
 from volbench.results.explain.run import explain_run
-from volbench.results.explain.tables import transaction_rows
+from volbench.results.explain.tables import association_rows, transaction_rows
 from volbench.results.report.build import build_report
 from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.render import render
@@ -31,6 +32,7 @@ from volbench.results.report.views.cost_tables import (
 )
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import SERIES_FILE, RunDirectory
+from volbench.results.store.series import SeriesKey
 
 QUERY = QueryRow(volume="a", step="load", query="SELECT a|b <c>", share=0.6, per_s=9.0, mean_ms=4.0, cpu_ms=1.0)
 
@@ -241,6 +243,65 @@ def test_a_rate_that_falls_as_p95_rises_stands_behind_what_may_cause_it() -> Non
     assert "load on a: p95 follows diskstats r_await_ms" in first
     assert "load on b: p95 rises when there is less innodb questions_per_s" in second
     assert second.endswith("; no cause: a load that waits longer does less)")
+
+
+@pytest.mark.parametrize(
+    ("source", "metric", "rho", "remark"),
+    [
+        ("emulator", "balance_percent", 0.6, "; no cause: more of it makes nothing slower)"),
+        ("emulator", "balance_percent", -0.6, ""),
+        ("cpu", "idle_ratio", 0.5, "; no cause: more of it makes nothing slower)"),
+        ("diskstats", "util_ratio", -0.5, "; no cause: less of it makes nothing slower)"),
+        ("diskstats", "util_ratio", 0.5, ""),
+        ("cloudwatch", "permitted_mib_per_s", -0.5, ""),
+        ("diskstats", "w_size_kib", -0.5, ""),
+        ("innodb", "questions_per_s", 0.5, ""),
+        ("plug-in", "temperature", -0.5, ""),
+    ],
+)
+def test_what_moves_against_what_it_can_do_is_no_cause(
+    directory: RunDirectory, source: str, metric: str, rho: float, remark: str
+) -> None:
+    """`p95 follows balance_percent, +0.60` stood without a remark: clients that wait longer spend fewer credits.
+
+    What a file system permits is no rate of the load: less of it is a cause that was dismissed.
+    """
+    row = association(directory, metric).model_copy(update={"source": source, "rho": rho})
+    (text,) = association_sentences([row])
+    assert text.endswith(remark or f"{abs(rho):.2f}, over 60 intervals)")
+    assert ("no cause" in text) == bool(remark)
+
+
+def test_a_candidate_for_a_cause_comes_before_what_is_none(directory: RunDirectory) -> None:
+    against = association(directory, "balance_percent").model_copy(update={"source": "emulator"})
+    (text,) = association_sentences([against, association(directory).model_copy(update={"rho": 0.4})])
+    assert "p95 follows diskstats aqu_sz" in text
+
+
+def test_rows_begin_with_what_may_be_a_cause(directory: RunDirectory) -> None:
+    """The strongest is not the first where it cannot have raised p95; it says why."""
+    explained = explain_run(load_run(directory))
+    balance = SeriesKey(source="emulator", metric="balance_percent", entity="volume.credits")
+    queue = SeriesKey(source="diskstats", metric="aqu_sz", entity="nvme1n1")
+    correlations = {
+        key: {0: Correlation(rho=rho, samples=120, effective=100.0)} for key, rho in ((balance, 0.9), (queue, 0.6))
+    }
+    views = {
+        key: {cell: dataclasses.replace(view, correlations=correlations) for cell, view in cells.items()}
+        for key, cells in explained.views.items()
+    }
+    rows = association_rows(dataclasses.replace(explained, views=views), ["a"])
+    assert [(row.metric, row.implausible_reason) for row in rows] == [
+        ("aqu_sz", ""),
+        ("balance_percent", "more of it makes nothing slower"),
+    ]
+
+
+def test_a_page_remarks_on_what_is_no_cause(report: Report, directory: RunDirectory) -> None:
+    """In the sentence, in the table of all, and below its chart."""
+    row = association(directory).model_copy(update={"rho": -0.7})
+    page = render(report.model_copy(update={"associations": (row,)}), directory, "html")
+    assert page.count("; no cause: less of it makes nothing slower") == 3
 
 
 def test_where_no_metric_moves_with_p95_the_load_is_not_said_to_be_steady(report: Report) -> None:

@@ -79,3 +79,6 @@ class AssociationRow(Record):
     cpu_rho: float | None = Field(
         default=None, description="The same of the host's CPU use, for comparison; null: not sampled."
     )
+    implausible_reason: str = Field(
+        default="", description="Why its sign makes it no candidate for a cause; empty: it may be one."
+    )

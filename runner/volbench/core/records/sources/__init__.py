@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from pkgutil import walk_packages
 
-from volbench.core.records.sources.info import SampledMetric, SourceInfo, View
+from volbench.core.records.sources.info import Harm, SampledMetric, SourceInfo, View
 
 
 def _sources() -> Mapping[str, SourceInfo]:
@@ -31,6 +31,23 @@ def unit_of(source: str, metric: str) -> str:
     """Return the unit of a sampled metric; empty for one that only another version or a plug-in has."""
     described = SAMPLED.get(source, {}).get(metric)
     return "" if described is None else described.unit
+
+
+def harm_of(source: str, metric: str) -> Harm:
+    """Return which change of a metric can raise a latency.
+
+    Of one that only another version, a plug-in or a recording has, that of a rate is more of it; others may either
+    way.
+    """
+    described = SOURCES[source].metrics.get(metric) if source in SOURCES else None
+    if described is None:
+        return "more" if is_rate(metric) else "either"
+    return described.harm
+
+
+def is_rate(metric: str) -> bool:
+    """Return whether a metric counts what is done in a second, by its name."""
+    return metric.endswith(("per_s", "iops"))
 
 
 def device_sources(*views: View) -> tuple[str, ...]:

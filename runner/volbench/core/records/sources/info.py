@@ -6,21 +6,25 @@ else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 Role = Literal["device", "host", "server"]
 View = Literal["block", "files", "volume", "exporter", "vendor", "group"]
+Harm = Literal["more", "less", "either"]
+"""Which change of a metric can raise a latency: more of work, of waiting or of use; less of what is left, such as
+credits or idle time, or of what a limit allows; either way, such as the size of an operation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampledMetric:
-    """One metric of a source: its unit, what it is, and what its entity names."""
+    """One metric of a source: its unit, what it is, what its entity names, and which change of it does harm."""
 
     unit: str
     text: str
     entity: str = ""
+    harm: Harm = "more"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +51,21 @@ class SourceInfo:
     sampled: bool = True
 
 
-def metric_table(entity: str, rows: Mapping[str, tuple[str, str]]) -> dict[str, SampledMetric]:
-    """Return metrics by name, of (unit, text) by name."""
-    return {name: SampledMetric(unit=unit, text=text, entity=entity) for name, (unit, text) in rows.items()}
+def metric_table(
+    entity: str, rows: Mapping[str, tuple[str, str]], *, less: Collection[str] = (), either: Collection[str] = ()
+) -> dict[str, SampledMetric]:
+    """Return metrics by name.
+
+    Args:
+        entity: what the entity of each one names.
+        rows: (unit, text) by name.
+        less: those of which less does harm. either: those of which more or less may.
+    """
+    harms: dict[str, Harm] = {**dict.fromkeys(less, "less"), **dict.fromkeys(either, "either")}
+    return {
+        name: SampledMetric(unit=unit, text=text, entity=entity, harm=harms.get(name, "more"))
+        for name, (unit, text) in rows.items()
+    }
 
 
 TRAFFIC = {

@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from volbench.core.records.named_metrics import Client
+from volbench.core.records.sources import harm_of, is_rate
 from volbench.results.explain.evidence.cliffs import midranks
 from volbench.results.stats.grid import Floats, Grid
 from volbench.results.store.series import SeriesKey
@@ -35,7 +36,6 @@ VARIANCE_MIN = 0.05
 SLOWEST = 0.05
 """Share of transactions that are as slow as p95, or slower."""
 THROUGHPUT = SeriesKey.of(Client.tps)
-_RATES = ("per_s", "iops")
 _SECONDS = "_s_per_s"
 PARTIAL_LEFT_MIN = 1e-4
 """Product of both variances that the throughput leaves; a metric with less is the throughput under another name."""
@@ -67,6 +67,24 @@ class Association:
         """Return whether it is beyond the allowed rate of false discoveries, and worth telling."""
         is_material = self.rho**2 >= VARIANCE_MIN and (self.reach is None or self.reach >= VARIANCE_MIN)
         return self.q_value <= FALSE_DISCOVERIES and is_material
+
+    @property
+    def implausible_reason(self) -> str:
+        """Return why its sign makes it no candidate for a cause; empty where it may be one."""
+        return implausible_reason(self.key.source, self.key.metric, self.rho)
+
+
+def implausible_reason(source: str, metric: str, rho: float) -> str:
+    """Return why a metric that moves so with a latency cannot have raised it; empty where it can.
+
+    A burst balance that rises with p95 stands where clients that wait longer spend less of it.
+    """
+    harm = harm_of(source, metric)
+    if harm == "either" or rho == 0 or (rho > 0) == (harm == "more"):
+        return ""
+    if rho < 0 and is_rate(metric):
+        return "a load that waits longer does less"
+    return f"{'more' if rho > 0 else 'less'} of it makes nothing slower"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,7 +140,7 @@ def cell_correlations(grid: Grid, latency: SeriesKey, *, is_closed: bool = False
                 target[:INTERVALS_MAX],
                 ranked_latency,
                 None if throughput is None else throughput[:INTERVALS_MAX],
-                is_rate=key.metric.endswith(_RATES),
+                is_rate=is_rate(key.metric),
                 reach=_reach(grid, key, target),
             )
         )

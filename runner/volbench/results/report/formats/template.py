@@ -13,7 +13,7 @@ from volbench.core.base import text
 from volbench.results.report import wording
 from volbench.results.report.rows import prediction, response, storage_classes
 from volbench.results.report.views.causes import sentence
-from volbench.results.report.views.cost_tables import nothing_text, signed
+from volbench.results.report.views.cost_tables import nothing_text, remark_on, signed
 from volbench.results.report.views.effects_tables import effects_note
 from volbench.results.report.views.sharing import sharing_lines
 
@@ -93,6 +93,6 @@ _FILTERS = (
     ),
     *(storage_classes.recovery, storage_classes.loss_text, storage_classes.notes, storage_classes.standing_text),
     *(response.counted_text, response.cost_text, response.slope_text),
-    *(breakable, effects_note, fact, nothing_text, sentence, sharing_lines, signed),
+    *(breakable, effects_note, fact, nothing_text, remark_on, sentence, sharing_lines, signed),
 )
 """Templates call them by their own names."""

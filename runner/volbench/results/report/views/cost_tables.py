@@ -13,6 +13,7 @@ from volbench.core.records.report import AssociationRow, QueryRow, Report, Trans
 from volbench.core.records.sources import unit_of
 from volbench.errors import RunUnreadable
 from volbench.results.explain.accounts.per_transaction import TITLES
+from volbench.results.explain.evidence.association import implausible_reason
 from volbench.results.explain.run import LATENCY, cases_of
 from volbench.results.stats.grid import Floats, Grid
 from volbench.results.store.loaded_run import LoadedRun
@@ -118,19 +119,23 @@ def _step_label(row: TransactionRow | QueryRow) -> str:
 def association_sentences(rows: Sequence[AssociationRow]) -> tuple[str, ...]:
     """Return the strongest association of each volume's step in a sentence, beside that of the host's CPU use.
 
-    Clients that wait longer do less, so that a rate which falls as p95 rises is what p95 does: it is shown where
+    What cannot have raised p95, such as a rate that falls as p95 rises or credits that rise with it, is shown where
     nothing else is.
     """
     first: dict[tuple[str, str], AssociationRow] = {}
-    for row in sorted(rows, key=_falls_with_the_load):  # otherwise in their order
+    for row in sorted(rows, key=lambda row: bool(remark_on(row))):  # otherwise in their order
         first.setdefault((row.volume, row.step), row)
     order = dict.fromkeys((row.volume, row.step) for row in rows)
     return tuple(_association_sentence(first[key]) for key in order)
 
 
-def _falls_with_the_load(row: AssociationRow) -> bool:
-    """Whether it is a rate that falls as p95 rises."""
-    return row.rho < 0 and row.metric.endswith(("_per_s", "_iops"))
+def remark_on(row: AssociationRow) -> str:
+    """Return `; no cause: ` and why, of a metric whose sign says that it did not raise p95; empty of others.
+
+    It is computed, so that a row of an older version has it, too.
+    """
+    reason = implausible_reason(row.source, row.metric, row.rho)
+    return f"; no cause: {reason}" if reason else ""
 
 
 def correlation_sentences(report: Report) -> tuple[str, ...]:
@@ -147,8 +152,8 @@ def _association_sentence(row: AssociationRow) -> str:
     has_cpu = row.cpu_rho is not None and row.source != "cpu"
     cpu = f"; for comparison, CPU use: {RHO} {signed(row.cpu_rho)}" if row.cpu_rho is not None and has_cpu else ""
     verb = "follows" if row.rho > 0 else "rises when there is less"
-    effect = "; no cause: a load that waits longer does less" if _falls_with_the_load(row) else ""
-    return f"{row.step} on {row.volume}: p95 {verb} {metric} ({RHO} {signed(row.rho)}{lag}{cells}{cpu}{effect})"
+    strength = f"{RHO} {signed(row.rho)}{lag}{cells}{cpu}{remark_on(row)}"
+    return f"{row.step} on {row.volume}: p95 {verb} {metric} ({strength})"
 
 
 def signed(rho: float) -> str:

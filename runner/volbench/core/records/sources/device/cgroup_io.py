@@ -18,6 +18,7 @@ _METRICS = {
             "read_mib_per_s_max": ("MiB/s", f"data read, {_LIMIT_TEXT}"),
             "write_mib_per_s_max": ("MiB/s", f"data written, {_LIMIT_TEXT}"),
         },
+        less=("read_iops_max", "write_iops_max", "read_mib_per_s_max", "write_mib_per_s_max"),
     ),
 }
 SOURCE = SourceInfo(

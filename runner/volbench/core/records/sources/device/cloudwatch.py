@@ -23,6 +23,13 @@ _METRICS = metric_table(
         "permitted_mib_per_s": ("MiB/s", "what a file system allows at the moment"),
         "io_limit_percent": ("%", "how near a file system is to its limit of operations"),
     },
+    less=(
+        "balance_percent",
+        "instance_io_balance_percent",
+        "instance_byte_balance_percent",
+        "balance_bytes",
+        "permitted_mib_per_s",
+    ),
 )
 SOURCE = SourceInfo(
     name="cloudwatch",

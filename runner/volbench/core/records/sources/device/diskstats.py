@@ -21,6 +21,7 @@ _METRICS = metric_table(
         "util_ratio": ("1", "share of time with a request in flight; no measure of headroom"),
         "in_flight": ("1", "requests in flight at the tick"),
     },
+    either=("r_size_kib", "w_size_kib"),
 )
 SOURCE = SourceInfo(
     name="diskstats",

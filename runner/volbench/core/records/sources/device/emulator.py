@@ -18,7 +18,9 @@ _METRICS = {
             "lateness_s_per_s": ("s/s", "time by which operations completed later than the model required"),
         },
     ),
-    **metric_table("limit", {"balance_percent": ("%", "credits left of a limit with a burst")}),
+    **metric_table(
+        "limit", {"balance_percent": ("%", "credits left of a limit with a burst")}, less=("balance_percent",)
+    ),
     **metric_table(
         "disk",
         {
@@ -26,6 +28,7 @@ _METRICS = {
             "disk_writes_per_s": ("1/s", "I/Os for writes that it did, for each copy that it has"),
             "disk_limit_per_s": ("1/s", "I/Os that it may do; its baseline when its credits are spent"),
         },
+        less=("disk_limit_per_s",),
     ),
     **metric_table(
         "operation",

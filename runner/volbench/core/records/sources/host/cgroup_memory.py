@@ -14,6 +14,8 @@ _METRICS = metric_table(
         "reclaimed_mib_per_s": ("MiB/s", "pages of the group that the kernel took back"),
         "refaults_per_s": ("1/s", "pages of files that were taken back and read again soon"),
     },
+    less=("limit_mib",),
+    either=("used_mib",),
 )
 SOURCE = SourceInfo(
     name="cgroup_memory",

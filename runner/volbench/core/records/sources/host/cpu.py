@@ -18,6 +18,7 @@ _METRICS = metric_table(
         "runnable_threads": ("1", "threads running or ready at the tick"),
         "blocked_threads": ("1", "threads waiting for I/O at the tick"),
     },
+    less=("idle_ratio",),
 )
 SOURCE = SourceInfo(
     name="cpu",

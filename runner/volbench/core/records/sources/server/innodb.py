@@ -57,6 +57,7 @@ _METRICS = metric_table(
         "semi_sync_wait_s_per_s": ("s/s", "time of commits that waited for a replica's acknowledgement"),
         "flow_control_paused_ratio": ("1", "share of time in which Galera's flow control paused writes"),
     },
+    less=("buffer_pool_free_ratio",),
 )
 SOURCE = SourceInfo(
     name="innodb",
