@@ -47,7 +47,7 @@ COUNTS = re.compile(
     r"\d+ (?:cells? each|volumes|against \d+ (?:valid )?cells|step results?)|about \d+ (?:each|cells a volume)"
     r"|(?:both|all) \d*|beyond 5 %|all \d+ (?:better|worse)|[\w.]+ from \w+ to \w+|\d+ cells of each level"
     r"|\d+ cells? of the base and \d+ of the level"
-    r"|of \d+ candidates, chance|it explains [\d.]+ % of the latency; the largest cause.*? is another, [\d.]+ %"
+    r"|of \d+ candidates, chance|explains [\d.]+ % of the latency|(?:next|another likely cause), [\d.]+ %:"
 )
 
 

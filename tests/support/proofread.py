@@ -24,6 +24,7 @@ from volbench.results.report.rows.prediction import prediction_text
 from volbench.results.report.rows.saturation import curve_lines
 from volbench.results.report.rows.verdict.headline import Headline, headline_of
 from volbench.results.report.rows.verdict.lead import lead
+from volbench.results.report.rows.verdict.order import leading_first
 from volbench.results.report.rows.verdict.summary import pair_sentence, ranked_sentence, without_pairs
 from volbench.results.report.views.contrast import contrast_rows, contrast_sentences
 from volbench.results.report.views.cost_tables import correlation_sentences
@@ -82,7 +83,9 @@ def sentence_anew(report: Report) -> str:
     figure = headline_anew(report).figure
     if not pairs:
         names = [volume.name for volume in report.volumes]
-        return "" if report.sweep else without_pairs(report.cells, names, lead(report.findings), figure)
+        return (
+            "" if report.sweep else without_pairs(report.cells, names, lead(leading_first(report.findings)), figure)
+        )
     return ranked_sentence(pairs) if len(pairs) > 1 else " ".join(pair_sentence(pair, figure) for pair in pairs)
 
 

@@ -192,14 +192,16 @@ def _row(
         text = f"found in {len(findings)} of {which if left_out else f'{repeats} cells'}"
         evidence.append(row("cells", len(findings), "1", text))
     confidence = median_of(finding.confidence for finding in findings.values()) * len(findings) / repeats
+    cell_ids = (shown, *(cell for cell in findings if cell != shown))
     advice = typical.advice if helped else f"{typical.advice} {typical.volume_advice}".strip()
     return FindingRow(
         cause=cause,
         volume=volume,
         step=step,
-        cell_ids=(shown, *(cell for cell in findings if cell != shown)),
+        cell_ids=cell_ids,
         window_s=typical.window_s,
         share=middle,
+        share_by_cell=tuple(findings[cell].share for cell in cell_ids),
         confidence=confidence,
         evidence=tuple(evidence),
         advice=advice if confidence >= HINT_BELOW else _QUESTION,

@@ -12,6 +12,7 @@ from synthetic_run import OLTP, Synthetic, SyntheticVolume, build_run
 from synthetic_sweep import sweep_of
 
 from volbench.core.base.text import change_words
+from volbench.core.records.metrics import metric
 from volbench.core.records.report import CellRow, ComparisonRow, EvidenceRow, FindingRow, Report
 from volbench.core.records.steps.dump import DumpStep
 from volbench.core.suite.load import load_suite
@@ -20,6 +21,7 @@ from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import summarise
 from volbench.results.report.build import build_report
 from volbench.results.report.rows.verdict.headline import headline_of
+from volbench.results.report.rows.verdict.order import leading_first
 from volbench.results.report.rows.verdict.reason import invalid_text
 from volbench.results.report.rows.verdict.subject import subject_of
 from volbench.results.report.rows.verdict.summary import pair_sentence
@@ -239,20 +241,61 @@ def test_of_three_volumes_those_are_named_that_have_no_valid_cell() -> None:
     assert invalid_text("tree", "c", cells) == "the step or a part of it is invalid in every cell of b and c"
 
 
-def test_a_larger_cause_is_named_after_that_of_the_volume(slower: Report) -> None:
-    """A cause of 26 % stood alone in a headline, and other work on the CPUs explained 42 %."""
+OTHER_WORK = "other programs use the CPUs that the server needs"
+LIMIT = "the volume is at its limit of operations per second"
+
+
+def test_the_largest_cause_comes_first_and_that_of_the_volume_after_it(slower: Report) -> None:
+    """The volume's credits, 46 %, stood before a backup, 54 %; and a cause of 26 % alone where another had 42 %."""
     other_work = finding(cause="interference.cpu", share=0.42)
-    text = headline_with(slower, finding(share=0.26), other_work, finding(volume="a", cause="interference.cpu"))
-    assert text.endswith(
-        "; likely cause on b: the volume is at its limit of operations per second; it explains 26 % of the latency;"
-        " the largest cause, which a has too, is another, 42 %: other programs use the CPUs that the server needs"
+    text = headline_with(slower, finding(share=0.26), other_work)
+    assert text.endswith(f"; likely cause on b: {OTHER_WORK}; it explains 42 % of the latency; next, 26 %: {LIMIT}")
+    unlikely = other_work.model_copy(update={"confidence": 0.5})
+    assert headline_with(slower, finding(share=0.26), unlikely).endswith(f"; likely cause on b: {LIMIT}")
+
+
+def test_causes_in_no_order_are_said_to_be_so(slower: Report) -> None:
+    for first, second in ((0.26, 0.264), (None, 0.42)):
+        text = headline_with(slower, finding(share=first), finding(cause="interference.cpu", share=second))
+        size = "an unknown part" if first is None else "26 %"
+        share = "42 %" if first is None else "26 %"
+        assert text.endswith(
+            f"; likely cause on b: {LIMIT}; it explains {size} of the latency; another likely cause, {share}:"
+            f" {OTHER_WORK}; which of them explains more of the difference is not decided"
+        )
+
+
+def test_a_cause_that_is_larger_in_one_cell_and_smaller_in_another_is_not_the_largest(slower: Report) -> None:
+    cells = {"cell_ids": ("1", "2")}
+    limit = finding(share=0.3, share_by_cell=(0.25, 0.35), **cells)
+    steady = finding(cause="interference.cpu", share=0.5, share_by_cell=(0.5, 0.5), **cells)
+    varying = steady.model_copy(update={"share_by_cell": (0.7, 0.3)})
+    assert f"on b: {OTHER_WORK}; it explains 50 % of the latency; next, 30 %: " in headline_with(
+        slower, limit, steady
     )
-    assert "the largest cause is another" in headline_with(slower, finding(share=0.26), other_work)
-    for unlikely in (
-        finding(cause="interference.cpu", share=0.26),
-        other_work.model_copy(update={"confidence": 0.5}),
-    ):
-        assert "larg" not in headline_with(slower, finding(share=0.26), unlikely)
+    assert headline_with(slower, limit, varying).endswith(
+        "which of them explains more of the difference is not decided"
+    )
+
+
+def test_what_the_faster_volume_waits_for_too_counts_less(slower: Report) -> None:
+    """Other work that takes 42 % of a latency, and all of one that is a fifth of it, adds 22 % of it."""
+    means = {"a": metric("latency_ms_mean", 2.0), "b": metric("latency_ms_mean", 10.0)}
+    cells = [
+        cell.model_copy(update={"metrics": {**cell.metrics, "latency_ms_mean": means[cell.volume]}})
+        for cell in slower.cells
+    ]
+    slower = slower.model_copy(update={"cells": tuple(cells)})
+    other_work = finding(cause="interference.cpu", share=0.42)
+    of_both = other_work.model_copy(update={"volume": "a", "share": 1.0})
+    text = headline_with(slower, finding(share=0.35), other_work, of_both)
+    assert text.endswith(
+        f"; likely cause on b: {LIMIT}; it explains 35 % of the latency; what a waits for, too, explains 42 %"
+        f" of the latency: {OTHER_WORK}"
+    )
+    less = of_both.model_copy(update={"share": 0.1})
+    text = headline_with(slower, finding(share=0.35), other_work, less)
+    assert f"; likely cause on both a and b: {OTHER_WORK}; it explains 42 % of the latency; next, 35 %: " in text
 
 
 @pytest.mark.parametrize(("slopes", "is_said"), [((0.4, 0.7), True), ((None, 0.7), True), ((None, None), False)])
@@ -268,11 +311,19 @@ def test_an_adjusted_figure_is_said_to_be_one(
     assert pair_sentence(pair).endswith("valid cells, adjusted for other work.") == is_said
 
 
-def test_of_one_volume_a_larger_cause_is_named_too(tmp_path: Path) -> None:
+def test_of_one_volume_the_largest_cause_comes_first_in_headline_and_sentence(tmp_path: Path) -> None:
     report = report_of(tmp_path, 1.0, repeats=1)
-    rows = (finding(volume="a", share=0.26), finding(volume="a", cause="interference.cpu", share=0.42))
+    limit = finding(volume="a", share=0.26)
+    rows = (limit, finding(volume="a", cause="interference.cpu", share=0.42))
     text = headline_of((), report.cells, ("a",), rows).text
-    assert "; it explains 26 % of the latency; the largest cause is another, 42 %: other programs use" in text
+    assert text.startswith(
+        f"a, step read-write: {OTHER_WORK}, likely; it explains 42 % of the latency; next, 26 %: "
+    )
+    assert [row.cause for row in leading_first(rows)] == ["interference.cpu", "storage.iops_limit"]
+    alike = (limit, finding(volume="a", cause="interference.cpu", share=0.26))
+    text = headline_of((), report.cells, ("a",), alike).text
+    assert f"26 %: {OTHER_WORK}; which of them explains more is not decided; " in text
+    assert leading_first(alike) == alike
 
 
 def test_a_run_without_a_result_does_not_count_its_results() -> None:

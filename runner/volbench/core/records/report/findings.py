@@ -29,6 +29,9 @@ class FindingRow(Record):
     cell_ids: tuple[str, ...] = Field(description="Cells that show it; window and evidence are the first one's.")
     window_s: tuple[float, float] | None = None
     share: float | None = None
+    share_by_cell: tuple[float | None, ...] = Field(
+        default=(), description="What it explains in each of `cell_ids`; empty in older reports."
+    )
     confidence: float | None = None
     evidence: tuple[EvidenceRow, ...] = ()
     advice: str = ""

@@ -22,7 +22,8 @@ from volbench.results.compare.figures import figure_of
 from volbench.results.compare.losses import with_losses
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.lead import INVALID_ONLY, NONE, cause_title, likelihood
-from volbench.results.report.rows.verdict.reason import cause_clause, is_step, larger_cause, larger_text
+from volbench.results.report.rows.verdict.order import leading, order_text
+from volbench.results.report.rows.verdict.reason import cause_clause, is_step
 from volbench.results.report.rows.verdict.subject import (
     Subject,
     largest_of,
@@ -289,8 +290,8 @@ def _effect_text(largest: EffectRow, cells: Sequence[CellRow], findings: Sequenc
 def _of_one(cells: Sequence[CellRow], volumes: Sequence[str], findings: Sequence[FindingRow]) -> Headline:
     volume = volumes[0] if volumes else "the volume"
     valid = [cell for cell in cells if cell.valid]
-    causes = [finding for finding in findings if finding.cause != NONE]
-    named = min(causes, key=lambda finding: not finding.valid, default=None)
+    order = leading(findings)
+    named = None if order is None else order.first.finding
     steps = dict.fromkeys(cell.step for cell in valid or cells)
     if named is not None and valid:
         steps = {name: None for name in (named.step, *steps) if is_step(name, named.step)}
@@ -308,11 +309,11 @@ def _of_one(cells: Sequence[CellRow], volumes: Sequence[str], findings: Sequence
         return Headline(
             text=f"No valid figure of {volume}, {results} and none valid{reason_text}{figure_text}", figure=figure
         )
-    if named is None:
+    if order is None or named is None:
         title = _lower(cause_title(NONE)) if findings else "no cause named"
         return Headline(text=f"{volume}: {text}; {title}" if text else f"{volume}: {title}", figure=figure)
     where = f"{volume}, step {named.step}: {_lower(cause_title(named.cause))}, {_sureness(named)}"
-    clauses = (where, larger_text(named, larger_cause(named, findings)), text)
+    clauses = (where, order_text(order), text)
     return Headline(text="; ".join(filter(None, clauses)), figure=figure)
 
 

@@ -20,6 +20,7 @@ from volbench.results.report.rows.reproduce import decided_names
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.headline import cells_of
 from volbench.results.report.rows.verdict.lead import lead
+from volbench.results.report.rows.verdict.order import leading_first
 from volbench.results.report.wording import ADJUSTED, comparison_text, is_adjusted, joined, label, load_text
 
 SHOWN_MAX = 4
@@ -78,7 +79,7 @@ def summarise_run(
         verdict=overall(pairs) if pairs or len(volumes) < 2 else "inconclusive",
         sentence=compared
         or next(iter(conclusions), "")
-        or without_pairs(cells, volumes, lead(findings), accounts.figure),
+        or without_pairs(cells, volumes, lead(leading_first(findings)), accounts.figure),
         box=accounts.box,
         underpowered=low_power,
         caveats=caveats,
