@@ -16,9 +16,18 @@ class ForecastRow(Record):
     event: str = Field(description="Such as `credits run out`.")
     predicted_s: float | None = Field(description="null: it was not to happen")
     measured_s: tuple[float, ...] = Field(description="Of each valid cell in which it happened.")
-    cells: int = Field(default=0, description="Valid cells of the step in which it could happen.")
-    difference: float | None = Field(default=None, description="Median of the cells / forecast - 1.")
-    within_tolerance: bool | None = Field(default=None, description="Within 5 %.")
+    endured_s: tuple[float, ...] = Field(
+        default=(), description="Of each valid cell in which it did not happen: how long the load lasted."
+    )
+    cells: int = Field(default=0, description="Valid cells of the step whose counters tell whether it happened.")
+    difference: float | None = Field(
+        default=None, description="Median of the cells / forecast - 1; null: it did not happen in most of them."
+    )
+    within_tolerance: bool | None = Field(
+        default=None,
+        description="Within 5 %; false too: it did not happen though the load lasted longer, or was not to happen"
+        " and did; null: not known.",
+    )
     text: str = ""
 
 

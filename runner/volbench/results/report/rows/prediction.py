@@ -10,6 +10,7 @@ from volbench.core.base.text import change, change_words, number, part_of, quant
 from volbench.core.records.forecast import ForecastSpec, Prediction
 from volbench.core.records.metrics import CATALOGUE
 from volbench.core.records.report import CellRow, ComparisonRow, ForecastRow, PredictionRow
+from volbench.results.report.rows.forecast import forecast_text
 from volbench.results.report.wording import label
 
 TOLERANCE = 0.20
@@ -69,20 +70,31 @@ def mark_text(row: PredictionRow) -> str:
 
 def missed_sentences(predictions: Sequence[PredictionRow], forecasts: Sequence[ForecastRow]) -> Iterator[str]:
     """Yield what a reader of the verdict has to know of the predictions: how many missed, and the largest miss."""
-    rows: list[tuple[PredictionRow | ForecastRow, str]] = [
-        (row, f"{_subject(row)}{'' if row.valid else ' of disturbed cells'} was") for row in predictions
-    ]
-    rows += [(row, f"{row.volume}, {row.event}: the time was") for row in forecasts]
-    judged = [(row, text) for row, text in rows if row.within_tolerance is not None]
-    missed = [
-        (1 + row.difference, text)
-        for row, text in judged
-        if row.difference is not None and not row.within_tolerance
-    ]
+    rows: list[PredictionRow | ForecastRow] = [*predictions, *forecasts]
+    judged = [row for row in rows if row.within_tolerance is not None]
+    missed = [row for row in judged if not row.within_tolerance]
     if missed:
         head = part_of(len(missed), len(judged), ("prediction", "predictions"), ("was missed", "were missed"))
-        ratio, text = max(missed, key=lambda miss: abs(math.log(miss[0])) if miss[0] > 0 else math.inf)
-        yield f"{head}{'' if len(missed) == 1 else '; the farthest'}: {text} {change_words(ratio)} than predicted."
+        farthest = max(missed, key=_distance)
+        yield f"{head}{'' if len(missed) == 1 else '; the farthest'}: {_miss_text(farthest)}."
+
+
+def _distance(row: PredictionRow | ForecastRow) -> float:
+    """Return how far a figure is from its prediction; what has no figure is farther than all that have."""
+    if row.difference is None or row.difference <= -1:
+        return math.inf
+    return abs(math.log1p(row.difference))
+
+
+def _miss_text(row: PredictionRow | ForecastRow) -> str:
+    """Return what was predicted and missed, without a full stop."""
+    if isinstance(row, PredictionRow):
+        text = f"{_subject(row)}{'' if row.valid else ' of disturbed cells'} was"
+    elif row.difference is None:
+        return forecast_text(row)
+    else:
+        text = f"{row.volume}, {row.event}: the time was"
+    return f"{text} {change_words(1 + (row.difference or 0.0))} than predicted"
 
 
 def _of_interval(row: PredictionRow) -> str:
