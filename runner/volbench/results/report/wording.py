@@ -220,9 +220,14 @@ def adjustment_text(row: Comparison, adjustment: Adjustment) -> str:
     )
 
 
+def has_busy_machine(adjustment: Adjustment) -> bool:
+    """Return whether every cell had to share the CPUs."""
+    return adjustment.low >= SHARED_MIN and adjustment.covariate in CPU
+
+
 def _of_busy_machines(adjustment: Adjustment) -> str:
     """Return what a verdict is about where every cell had to share the CPUs; empty where one hardly did."""
-    if adjustment.low < SHARED_MIN or adjustment.covariate not in CPU:
+    if not has_busy_machine(adjustment):
         return ""
     return " All cells had to share the CPUs: the verdict is about a machine as busy as that."
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from volbench.core.base.text import counted, percent
 from volbench.core.profile.shared_storage import not_mounted_text, shared_storage
@@ -25,8 +25,9 @@ from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary
 from volbench.results.compare.figures import figure_rows, standing_of
 from volbench.results.compare.settings import server_differences
+from volbench.results.report.rows.verdict.adjustments import adjustment_caveats
 from volbench.results.report.rows.verdict.progress import progress_caveats
-from volbench.results.report.wording import adjustment_text, figure_text
+from volbench.results.report.wording import figure_text, joined
 
 _DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "innodb_doublewrite": "ON"}
 _DISTURBANCES = {
@@ -47,6 +48,7 @@ FIGURES_MAX = 4
 _OR_ADJUSTED = ", or where an adjustment for such work (below) claims no more than they allow"
 _DIGITS = re.compile(r"[\d.,]+")
 """Reasons that differ in these only are of one kind."""
+_Key = TypeVar("_Key", float, str)
 OVER_BUDGET = "The run stopped for its time budget, before it was decided."
 
 
@@ -70,7 +72,7 @@ def caveats(
     """
     sentences = [
         *first,
-        *_of_losses(cells),
+        *losses_text(cells),
         *_of_volumes(volumes),
         *_of_places(run, volumes),
         *progress_caveats(run, with_result, events),
@@ -78,7 +80,7 @@ def caveats(
         *_of_replacements(events),
         *_of_validity(cells, pairs),
         *_of_figures(cells),
-        *_of_adjustments(pairs),
+        *adjustment_caveats(pairs),
         *_of_durability(server),
         *_of_coldness(cells),
         *_of_full_queues(cells),
@@ -123,29 +125,56 @@ def server_caveats(run: RunRecord, results: Iterable[CellResult]) -> Iterator[st
         )
 
 
-def _of_volumes(volumes: Iterable[VolumeRow]) -> Iterator[str]:
+def _of_volumes(volumes: Sequence[VolumeRow]) -> Iterator[str]:
+    """Yield what kind of storage the volumes are, each kind in a sentence with all of them."""
+    emulated = [volume for volume in volumes if volume.emulated]
+    if emulated:
+        kinds = [volume.profile or volume.spec for volume in emulated]
+        listed = joined([f"{volume.name} ({kind})" for volume, kind in zip(emulated, kinds, strict=True)])
+        yield (
+            f"Volume {emulated[0].name} is emulated ({kinds[0]}): it imitates that kind of storage and is not a"
+            " measurement of it."
+            if len(emulated) == 1
+            else f"Volumes {listed} are emulated: they imitate these kinds of storage and do not measure them."
+        )
+    for scale, names in _named(emulated, _time_scale).items():
+        if scale != 1:
+            text = f"credit buckets {scale:,.10g} times smaller than the real ones (time_scale)"
+            yield f"{_have(names)} {text}: {'its' if len(names) == 1 else 'their'} bursts end so much sooner."
+    in_memory = [volume for volume in volumes if volume.facts.get("memory_backed")]
+    for filesystem, names in _named(in_memory, lambda volume: str(volume.filesystem)).items():
+        yield f"{_are(names)} memory ({filesystem}), not durable storage."
+    layers = [volume.name for volume in volumes if volume.facts.get("overlay")]
+    if layers:
+        kind = "a container's layer, not a volume" if len(layers) == 1 else "containers' layers, not volumes"
+        yield f"{_are(layers)} on an overlay filesystem: {kind}."
+    nfs = [volume.name for volume in volumes if volume.facts.get("nfs_server") and not volume.emulated]
+    if nfs:
+        yield (
+            f"{_are(nfs)} NFS: {'its' if len(nfs) == 1 else 'their'} export decides whether a commit survives a"
+            " crash of the NFS server (sync, or async, which loses acknowledged commits). A client cannot see the"
+            " export's options. The option async of the mount loses nothing that was synced."
+        )
+
+
+def _named(volumes: Iterable[VolumeRow], key: Callable[[VolumeRow], _Key]) -> dict[_Key, list[str]]:
+    """Return the names of volumes by what they have in common."""
+    names: dict[_Key, list[str]] = {}
     for volume in volumes:
-        if volume.emulated:
-            yield (
-                f"Volume {volume.name} is emulated ({volume.profile or volume.spec}): it imitates that kind of "
-                "storage and is not a measurement of it."
-            )
-            scale = volume.facts.get("emulated_parameters", {}).get("time_scale", 1)
-            if scale != 1:
-                yield (
-                    f"Volume {volume.name} has credit buckets {scale:,.10g} times smaller than the real ones "
-                    "(time_scale): its bursts end so much sooner."
-                )
-        if volume.facts.get("memory_backed"):
-            yield f"Volume {volume.name} is memory ({volume.filesystem}), not durable storage."
-        if volume.facts.get("overlay"):
-            yield f"Volume {volume.name} is on an overlay filesystem: a container's layer, not a volume."
-        if volume.facts.get("nfs_server") and not volume.emulated:
-            yield (
-                f"Volume {volume.name} is NFS: its export decides whether a commit survives a crash of the NFS "
-                "server (sync, or async, which loses acknowledged commits). A client cannot see the export's "
-                "options. The option async of the mount loses nothing that was synced."
-            )
+        names.setdefault(key(volume), []).append(volume.name)
+    return names
+
+
+def _time_scale(volume: VolumeRow) -> float:
+    return float(volume.facts.get("emulated_parameters", {}).get("time_scale", 1))
+
+
+def _are(names: Sequence[str]) -> str:
+    return f"Volume {names[0]} is" if len(names) == 1 else f"Volumes {joined(names)} are"
+
+
+def _have(names: Sequence[str]) -> str:
+    return f"Volume {names[0]} has" if len(names) == 1 else f"Volumes {joined(names)} have"
 
 
 def _of_places(run: RunRecord, volumes: Sequence[VolumeRow]) -> Iterator[str]:
@@ -162,7 +191,7 @@ def _of_places(run: RunRecord, volumes: Sequence[VolumeRow]) -> Iterator[str]:
             yield from [text] if text else []
 
 
-def _of_losses(cells: Iterable[CellRow]) -> Iterator[str]:
+def losses_text(cells: Iterable[CellRow]) -> Iterator[str]:
     """Yield, by volume and crash step, the losses of all cells together."""
     sums: dict[tuple[str, str], list[float]] = {}
     for cell in cells:
@@ -178,17 +207,28 @@ def _of_losses(cells: Iterable[CellRow]) -> Iterator[str]:
             values = [cell.metrics[name].value if name in cell.metrics else 0.0 for name in names]
             before = sums.get((cell.volume, cell.step), [0.0] * len(names))
             sums[cell.volume, cell.step] = [a + b for a, b in zip(before, values, strict=True)]
+    losses: dict[str, list[tuple[str, str]]] = {}
     for (volume, step), (lost, acknowledged, failed, *broken) in sums.items():
         if failed:
             cuts = "a cut" if failed == 1 else f"{failed:,.0f} cuts"
             yield f"Volume {volume}: the server did not recover from {cuts} ({step}); only a backup would help."
         if lost:
-            yield (
-                f"Volume {volume} lost {lost:,.0f} of {acknowledged:,.0f} acknowledged commits in the crash test "
-                f"({step}): a server with these settings on it is not durable."
-            )
+            losses.setdefault(step, []).append((volume, f"{lost:,.0f} of {acknowledged:,.0f}"))
         if any(broken):
             yield f"Volume {volume} left data torn or damaged after a crash ({step})."
+    for step, of_step in losses.items():
+        (volume, figures), *further = of_step
+        if not further:
+            yield (
+                f"Volume {volume} lost {figures} acknowledged commits in the crash test ({step}): a server with"
+                " these settings on it is not durable."
+            )
+        else:
+            listed = joined([f"volume {name} lost {of_volume}" for name, of_volume in of_step])
+            yield (
+                f"In the crash test ({step}), {listed} acknowledged commits: servers with these settings on these"
+                " volumes are not durable."
+            )
 
 
 def _of_limits(run: RunRecord) -> Iterator[str]:
@@ -307,23 +347,6 @@ def _of_disturbances(cells: Iterable[CellRow], *, adjusted: bool) -> Iterator[st
     )
 
 
-def _of_adjustments(pairs: Iterable[PairSummary]) -> Iterator[str]:
-    """Yield, for each step of a pair, what its first comparison is adjusted for, or why it is not."""
-    described: set[tuple[str, str, str]] = set()
-    for pair in pairs:
-        for row in _rows_of(pair):
-            key = (pair.baseline, pair.candidate, row.step)
-            if key in described:
-                continue
-            described.add(key)
-            yield from map(partial(adjustment_text, row), row.adjustments)
-            if row.not_adjusted and not row.adjustments:
-                yield (
-                    f"{row.candidate} against {row.baseline} ({row.step}) is not adjusted for other work:"
-                    f" {row.not_adjusted}."
-                )
-
-
 def _of_figures(cells: Sequence[CellRow]) -> Iterator[str]:
     """Yield, of each step's first primary metric, the figures that are not of all cells, with the others beside."""
     first = {cell.step: next(iter(PRIMARY_METRICS.get(cell.kind, ())), "") for cell in cells}
@@ -362,38 +385,61 @@ def _of_coldness(cells: Iterable[CellRow]) -> Iterator[str]:
                     volumes = warmer.setdefault((cell.step, marker), [])
                     if cell.volume not in volumes:
                         volumes.append(cell.volume)
-    for (step, marker), volumes in warmer.items():
-        yield f"Step {step} on {', '.join(volumes)} was {_COLDNESS_NOTES[marker]}."
+    steps: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (step, marker), warm_volumes in warmer.items():
+        steps.setdefault((marker, tuple(warm_volumes)), []).append(step)
+    for (marker, names), of_marker in steps.items():
+        subject = f"Step {of_marker[0]}" if len(of_marker) == 1 else f"Steps {joined(of_marker)}"
+        verb = "was" if len(of_marker) == 1 else "were"
+        yield f"{subject} on {', '.join(names)} {verb} {_COLDNESS_NOTES[marker]}."
 
 
 def _of_full_queues(cells: Sequence[CellRow]) -> Iterator[str]:
-    for where, share in _with_note(cells, ENDED_BY_QUEUE):
+    loads = _with_note(cells, ENDED_BY_QUEUE)
+    if len(loads) == 1:
+        ((where, share),) = loads
         yield (
             f"The load of step {where} {ENDED_BY_QUEUE} in {share} cells: the server did not keep up with its rate,"
             " and latencies and sums over the step depend on when it ended."
         )
+    elif loads:
+        yield (
+            f"In steps {_listed(loads)}, the load {ENDED_BY_QUEUE}: the server did not keep up with its rate, and"
+            " latencies and sums over such a step depend on when it ended."
+        )
 
 
 def _of_unanswered(cells: Sequence[CellRow]) -> Iterator[str]:
-    for where, share in _with_note(cells, COUNTED_AS_SLOWEST):
-        yield (
-            f"In step {where}, some transactions or heartbeats had no answer in {share} cells:"
-            f" {COUNTED_AS_SLOWEST}, and one that lies among them is missing."
-        )
+    loads = _with_note(cells, COUNTED_AS_SLOWEST)
+    missing = f"{COUNTED_AS_SLOWEST}, and one that lies among them is missing"
+    if len(loads) == 1:
+        ((where, share),) = loads
+        yield f"In step {where}, some transactions or heartbeats had no answer in {share} cells: {missing}."
+    elif loads:
+        yield f"In steps {_listed(loads)}, some transactions or heartbeats had no answer: {missing}."
     earlier = [cell for cell in cells if not any(COUNTED_AS_SLOWEST in note for note in cell.notes)]
-    for where, share in _with_note(earlier, UNANSWERED):  # recorded when percentiles were of the answered ones
+    loads = _with_note(earlier, UNANSWERED)  # recorded when percentiles were of the answered ones
+    if loads:
+        of_steps = f"step {loads[0][0]}" if len(loads) == 1 else f"steps {_listed(loads)}"
+        share = f" in {loads[0][1]} cells" if len(loads) == 1 else ""
         yield (
-            f"Of the load of step {where}, transactions {UNANSWERED} in {share} cells: no percentile has them, so"
-            " that a volume that answers fewer may look faster."
+            f"Of the load of {of_steps}, transactions {UNANSWERED}{share}: no percentile has them, so that a volume"
+            " that answers fewer may look faster."
         )
 
 
-def _with_note(cells: Sequence[CellRow], marker: str) -> Iterator[tuple[str, str]]:
-    """Yield `STEP on VOLUME` and `2 of 5` cells, where some have a note with the marker."""
+def _listed(loads: Sequence[tuple[str, str]]) -> str:
+    """Return `load on a (2 of 5 cells) and dump on b (1 of 5 cells)`."""
+    return joined([f"{where} ({share} cells)" for where, share in loads])
+
+
+def _with_note(cells: Sequence[CellRow], marker: str) -> list[tuple[str, str]]:
+    """Return `STEP on VOLUME` and `2 of 5` cells, where some have a note with the marker."""
     of_step = Counter((cell.step, cell.volume) for cell in cells)
     marked = Counter((cell.step, cell.volume) for cell in cells if any(marker in note for note in cell.notes))
-    for (step, volume), count in marked.items():
-        yield f"{step} on {volume}", f"{count} of {of_step[step, volume]}"
+    return [
+        (f"{step} on {volume}", f"{count} of {of_step[step, volume]}") for (step, volume), count in marked.items()
+    ]
 
 
 def _of_power(run: RunRecord, pairs: Iterable[PairSummary]) -> Iterator[str]:
