@@ -7,9 +7,10 @@ import re
 import pytest
 from proofread import headline_anew, reports
 
-from sentences import plain, value_of
+from sentences import plain, states, value_of
 from volbench.core.records.report import FindingRow, Report
 from volbench.results.explain.causes import CAUSES
+from volbench.results.report.formats.markdown import markdown
 
 REPORTS = dict(reports())
 NAMED = re.compile(r"likely cause on (?:both \S+ and )?(?P<volume>\S+): (?P<title>[^;]+)")
@@ -65,6 +66,47 @@ def test_a_headline_names_the_largest_cause_first(name: str) -> None:
     report = REPORTS[name]
     if report.summary.figure is not None:
         assert objection(report, plain(headline_anew(report).text)) == ""
+
+
+def unexplained_of(report: Report) -> set[tuple[str, float]]:
+    """Volumes worse by the headline's figure without a cause that is more than a hint, with their ratios."""
+    figure = report.summary.figure
+    assert figure is not None
+    explained = {
+        finding.volume
+        for finding in report.findings
+        if f"{finding.step}/".startswith(f"{figure.step}/")
+        and finding.cause != "none"
+        and (finding.confidence is None or finding.confidence >= 0.4)
+    }
+    return {
+        (row.candidate, row.ratio)
+        for row in report.comparisons
+        if (row.step, row.metric, row.verdict) == (figure.step, figure.metric, "worse") and row.ratio
+        if row.candidate not in explained
+    }
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_volumes_whose_figure_has_no_cause_are_named(name: str) -> None:
+    """Twelve volumes were ranked, six had causes, and nothing said that of the slowest none was found."""
+    report = REPORTS[name]
+    if report.summary.figure is None or len(report.volumes) < 3:
+        return
+    expected = unexplained_of(report)
+    texts = [
+        text for text in plain(markdown(report)).splitlines() if text.startswith("- No likely cause was found in ")
+    ]
+    assert bool(texts) == bool(expected)
+    for text in texts:
+        stated = re.findall(r"([\w.-]+) \(([\d.]+(?: %| times) (?:lower|higher)) than", text)
+        assert {volume for volume, _ in stated} == {volume for volume, _ in expected}
+        assert all(states(change, ratio) for volume, change in stated for of, ratio in expected if of == volume)
+
+
+def test_of_the_slowest_class_of_storage_no_cause_is_known() -> None:
+    """At least one example has such volumes: else the test above could not fail."""
+    assert {volume for volume, _ in unexplained_of(REPORTS["storage-classes"])} >= {"st1", "fsx-sync"}
 
 
 def test_shares_that_change_places_change_the_headline() -> None:

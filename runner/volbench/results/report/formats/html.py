@@ -14,7 +14,7 @@ from volbench.results.compare.figures import figure_rows
 from volbench.results.report import wording
 from volbench.results.report.formats.template import template_environment
 from volbench.results.report.page_data import PageData
-from volbench.results.report.views.causes import cause_view, ordered_findings, overlaps
+from volbench.results.report.views.causes import cause_view, ordered_findings, overlaps, unexplained
 from volbench.results.report.views.charts import chart_assets, packed_json, panel_json, panels_with_data
 from volbench.results.report.views.contrast import (
     PAIRS_NOTE,
@@ -73,7 +73,7 @@ def html(report: Report, page: PageData) -> str:
         findings_open=FINDINGS_OPEN,
         dots_open=DOTS_OPEN,
         causes=[cause_view(finding, [panel.key for panel in panels]) for finding in ordered_findings(report)],
-        overlaps=overlaps(report.findings),
+        overlaps=(*unexplained(report), *overlaps(report.findings)),
         panel_titles={panel.key: panel.title for panel in panels},
         timeline_data=packed_json(_timeline_data(page.timelines.cells, volumes, panels, report)),
         cells_not_drawn=max(0, len({cell.cell_id for cell in report.cells}) - CELLS_MAX),

@@ -32,7 +32,7 @@ from volbench.results.report.rows.prediction import mark_text, subject, value_te
 from volbench.results.report.rows.saturation import curve_lines
 from volbench.results.report.rows.storage_classes import loss_text, notes, price_text, recovery, standing_text
 from volbench.results.report.rows.verdict.lead import cause_title
-from volbench.results.report.views.causes import CauseGroup, groups_of, overlaps
+from volbench.results.report.views.causes import CauseGroup, groups_of, overlaps, unexplained
 from volbench.results.report.views.contrast import markdown_lines
 from volbench.results.report.views.cost_tables import correlation_sentences
 from volbench.results.report.views.effects_tables import effect_tables, effects_note
@@ -105,6 +105,7 @@ def _head(report: Report) -> Iterator[str]:
     ]
     for texts, noun in (
         (list(map(_cause, groups_of(report))), "cause"),
+        (list(map(escaped, unexplained(report))), "cause"),
         (list(map(escaped, overlaps(report.findings))), "overlap"),
         (refuted, "refuted cause"),
         (list(map(escaped, correlation_sentences(report))), "correlation"),

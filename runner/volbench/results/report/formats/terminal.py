@@ -14,7 +14,7 @@ from volbench.results.report.rows.prediction import prediction_text
 from volbench.results.report.rows.saturation import curve_lines
 from volbench.results.report.rows.storage_classes import class_lines
 from volbench.results.report.rows.verdict.lead import cause_title
-from volbench.results.report.views.causes import groups_of, overlaps
+from volbench.results.report.views.causes import groups_of, overlaps, unexplained
 from volbench.results.report.views.cost_tables import correlation_sentences
 from volbench.results.report.views.time_budget import budget_lines
 from volbench.results.report.wording import change_text, decides_text, why_invalid
@@ -113,6 +113,7 @@ def cause_lines(report: Report) -> Iterator[str]:
     for group in groups[:CAUSES_MAX]:
         title = cause_title(group.strongest.cause)
         yield " ".join((f"{group.location}: {title}.", *group.sentences))
+    yield from unexplained(report)
     yield from overlaps(report.findings)[:OVERLAPS_MAX]
     if len(groups) > CAUSES_MAX:
         yield f"{len(groups) - CAUSES_MAX} more causes are in the report"

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from volbench.core.base.text import percent
+from volbench.core.base.text import change_words, percent
 from volbench.core.records.layout import component_name
 from volbench.core.records.report import CellRow, EvidenceRow, FindingRow, Report
 from volbench.results.compare.figures import figure_of
@@ -22,6 +22,7 @@ from volbench.results.report.rows.verdict.lead import (
     likelihood,
 )
 from volbench.results.report.rows.verdict.reason import is_step
+from volbench.results.report.wording import joined, label, load_text
 
 LOCATIONS_MAX = 3
 """Further volumes and steps that one line about a cause names."""
@@ -196,6 +197,33 @@ def overlaps(findings: Sequence[FindingRow]) -> tuple[str, ...]:
         for (volume, step), total in shares.items()
         if total > OVERLAP_FROM
     )
+
+
+def unexplained(report: Report) -> tuple[str, ...]:
+    """Return a sentence that names the volumes, worse by the headline's figure, of which no likely cause was found.
+
+    Of two volumes the headline says it.
+    """
+    figure = report.summary.figure
+    if figure is None or not report.findings or len(report.volumes) < 3:
+        return ()
+    explained = {
+        finding.volume
+        for finding in report.findings
+        if finding.cause != NONE and not is_hint(finding) and is_step(figure.step, finding.step)
+    }
+    worse = [
+        f"{row.candidate} ({change_words(row.ratio)} than {row.baseline})"
+        for row in report.comparisons
+        if (row.step, load_text(row.parameters), row.metric) == (figure.step, figure.load, figure.metric)
+        and row.verdict == "worse"
+        and row.ratio
+        and row.candidate not in explained
+    ]
+    if not worse:
+        return ()
+    text = f"No likely cause was found in {figure.step} on {joined(worse)}, by {label(figure.metric)}"
+    return (f"{text}: none of the causes that are checked explains it.",)
 
 
 def _slowness(cells: Sequence[CellRow]) -> Mapping[tuple[str, str], float]:
