@@ -19,10 +19,11 @@ from volbench.cli.main import app
 from volbench.core.records.pack import PACK_SUFFIX
 from volbench.core.records.report import Report
 from volbench.core.records.validation.result import Validation
-from volbench.observe.page import page as observation_page
 from volbench.observe.report import report_of
+from volbench.observe.sections import document_of
 from volbench.results.pack.make import make_pack
 from volbench.results.report.formats.html import html
+from volbench.results.report.formats.sections import sections_page
 from volbench.results.report.formats.validation import validation_html
 from volbench.results.report.page_data import PageData
 from volbench.results.report.render import write_reports
@@ -112,7 +113,7 @@ def observation(directory: Path) -> list[Path]:
 
     result = build(directory / "observation", 100, stalled)
     add_incident(result, 60.0, 65.0)
-    return _written(directory, "observation.html", observation_page(report_of(result)))
+    return _written(directory, "observation.html", sections_page(document_of(report_of(result))))
 
 
 def forecast(directory: Path) -> list[Path]:
@@ -174,9 +175,9 @@ KINDS: dict[str, tuple[Maker, tuple[str, ...]]] = {
         site,
         tuple(f"site/page/{name}.html.j2" for name in ("base", "index", "history", "pair", "compare", "board")),
     ),
-    "observation": (observation, ("report/page/observation.html.j2",)),
-    "forecast": (forecast, ("report/page/credits.html.j2", "report/page/charts_page.html.j2")),
-    "recordings": (recordings, ("report/page/recordings.html.j2", "report/page/charts_page.html.j2")),
+    "observation": (observation, ("report/page/sections.html.j2",)),
+    "forecast": (forecast, ("report/page/sections.html.j2",)),
+    "recordings": (recordings, ("report/page/sections.html.j2",)),
     "gate": (gate, ("report/page/gate.html.j2",)),
     "validation": (validation, ("report/page/validation.html.j2",)),
     "lab": (lab, ()),

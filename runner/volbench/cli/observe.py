@@ -25,12 +25,12 @@ from volbench.errors import UsageError
 from volbench.machine.placement.attach import parse_dsn
 from volbench.observe.exposition import ObservationCollector
 from volbench.observe.listening import EXPOSED, parse_listen, serve
-from volbench.observe.markdown import markdown
 from volbench.observe.observer import Now, ObserveOptions, Observer, observing
-from volbench.observe.page import page
 from volbench.observe.report import as_json, report_of
 from volbench.observe.ring import write_whole
+from volbench.observe.sections import document_of
 from volbench.observe.triggers import METRICS, parse_trigger
+from volbench.results.report.formats.sections import sections_markdown, sections_page
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False, invoke_without_command=True
@@ -139,13 +139,14 @@ def report(
 ) -> None:
     """Explain an observation: all of its time, each incident against the time before it, top statements."""
     observation_report = report_of(directory, recorded=add)
+    document = document_of(observation_report)
     write_whole(directory / "report.json", jsonlib.dumps(as_json(observation_report), indent=1) + "\n")
-    write_whole(directory / "report.md", markdown(observation_report))
-    write_whole(directory / "report.html", page(observation_report))
+    write_whole(directory / "report.md", sections_markdown(document))
+    write_whole(directory / "report.html", sections_page(document))
     if json:
         console.show_json(as_json(observation_report))
         return
-    console.show_text(markdown(observation_report))
+    console.show_text(sections_markdown(document, str))
     console.say(f"written: {directory / 'report.html'}, with report.md and report.json")
 
 

@@ -11,19 +11,30 @@ import pytest
 from synthetic_observation import ZERO_EPOCH_S, add_incident, build, observation
 from typer.testing import CliRunner
 
+from sentences import plain
 from volbench.cli.main import app
 from volbench.cli.observe import metric_lines
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.named_metrics import PerformanceSchema
 from volbench.errors import RunUnreadable, UsageError
-from volbench.observe.markdown import headlines, markdown
 from volbench.observe.model import OBSERVATION_FILE
-from volbench.observe.page import page
-from volbench.observe.report import as_json, report_of
+from volbench.observe.report import ObservationReport, as_json, report_of
 from volbench.observe.ring import segments_in
+from volbench.observe.sections import document_of, headlines
+from volbench.results.report.formats.sections import sections_markdown, sections_page
 from volbench.results.report.views.charts import chart_assets
 
 STALL = range(61, 65)
+
+
+def markdown(report: ObservationReport) -> str:
+    """The report as the command writes it into report.md."""
+    return sections_markdown(document_of(report))
+
+
+def page(report: ObservationReport) -> str:
+    """The report as the command writes it into report.html."""
+    return sections_page(document_of(report))
 
 
 def stalled(tick: int) -> tuple[float, float, float]:
@@ -236,6 +247,7 @@ def test_text_from_outside_cannot_become_markup(tmp_path: Path) -> None:
     assert "<script>alert" not in html
     assert html.count("<h2") == html.count("</h2>")
     assert not re.search(r"https?://", html)
+    assert not re.search(r"(?<!\\)[<>]", markdown(report_of(directory)))
 
 
 def test_report_writes_three_files_and_prints_markdown(tmp_path: Path) -> None:
@@ -246,7 +258,7 @@ def test_report_writes_three_files_and_prints_markdown(tmp_path: Path) -> None:
     assert "storage.stall" in result.stdout
     assert json.loads((directory / "report.json").read_text())["incidents"][0]["name"] == "001"
     assert (directory / "report.html").read_text().startswith("<!doctype html>")
-    assert (directory / "report.md").read_text() in result.stdout
+    assert plain((directory / "report.md").read_text()) in result.stdout, "nothing is markup on a terminal"
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pytest
 import synthetic_observation
 
 from volbench.observe.cases import case_of
-from volbench.observe.markdown import markdown
-from volbench.observe.page import page
 from volbench.observe.report import as_json, report_of
 from volbench.observe.response import INTERVALS_MIN, ObservedResponse, observed_response
+from volbench.observe.sections import document_of
+from volbench.results.report.formats.sections import sections_markdown, sections_page
 from volbench.results.stats.grid import Floats
 from volbench.results.store.series import Series, SeriesKey
 
@@ -108,6 +108,7 @@ def test_every_form_of_the_report_has_the_sentence(tmp_path: Path) -> None:
     response = observed(0)
     assert response is not None
     report = replace(report_of(tmp_path / "o"), response=response)
-    assert response.sentence in markdown(report)
-    assert response.sentence in page(report)
+    document = document_of(report)
+    assert response.sentence in sections_markdown(document, str)
+    assert response.sentence in sections_page(document)
     assert as_json(report)["response"]["sentence"] == response.sentence

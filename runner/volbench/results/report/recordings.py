@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from volbench import __version__
 from volbench.results.explain.recordings.directory import RecordedExplanation
 from volbench.results.explain.recordings.timeline import TimelineExplanation
 from volbench.results.explain.wording import clock
 from volbench.results.recorded.table import FileRow
 from volbench.results.recorded.window import clock_text
-from volbench.results.report.views.charts import Band, ChartGroup, ChartLine, LineChart, chart_assets
+from volbench.results.report.views.charts import Band, ChartGroup, ChartLine, LineChart
+from volbench.results.report.views.sections import Charts, Document, Lines, Section, Table, Text
 from volbench.results.store.files import write_atomically
 
 _HEADINGS = ("file", "what it is", "host", "device", "from", "to", "zone", "points", "used")
@@ -62,33 +62,34 @@ def write_html(
 
     Raises OSError when the file cannot be written.
     """
-    sections: list[dict[str, Any]] = [
-        {"title": sweep.title, "text": "\n".join(lines[1:]), "group": None}
+    files = Table(heads=_HEADINGS, rows=tuple(map(_cells, explanation.table)), has_figures=False)
+    notes = (Text(note, "warning") for note in explanation.sorting)
+    sweeps = (
+        Section(sweep.title, (Lines("\n".join(lines[1:])),))
         for sweep, lines in zip(explanation.sweeps, of_sweeps, strict=True)
-    ]
-    sections += [
-        {
-            "title": f"{timeline.timeline.host}, {timeline.title}" if timeline.timeline.host else timeline.title,
-            "text": "\n".join(lines),
-            "group": _group(timeline, f"t{number}"),
-        }
+    )
+    timelines = (
+        _section(timeline, lines, f"t{number}")
         for number, (timeline, lines) in enumerate(zip(explanation.timelines, sentences, strict=True))
-    ]
+    )
     # A page needs the template engine; what needs no page does not wait for it.
-    from volbench.results.report.formats.signed_page import signed_page  # noqa: PLC0415
+    from volbench.results.report.formats.sections import sections_page  # noqa: PLC0415
 
-    page = signed_page(
-        "recordings.html.j2",
-        version=__version__,
+    document = Document(
         kind="recordings of other tools",
         title="What the recordings tell",
-        headings=_HEADINGS,
-        rows=[_cells(row) for row in explanation.table],
-        notes=explanation.sorting,
-        timelines=sections,
-        assets=chart_assets(),
+        sections=(Section("Files", (files, *notes)), *sweeps, *timelines),
     )
-    write_atomically(path, page)
+    write_atomically(path, sections_page(document))
+
+
+def _section(timeline: TimelineExplanation, lines: Sequence[str], name: str) -> Section:
+    host, group = timeline.timeline.host, _group(timeline, name)
+    caption = "Shaded: what is explained." if group is not None and group.bands else ""
+    return Section(
+        f"{host}, {timeline.title}" if host else timeline.title,
+        (Lines("\n".join(lines)), *([Charts(group, caption)] if group is not None else [])),
+    )
 
 
 def _group(timeline: TimelineExplanation, name: str) -> ChartGroup | None:

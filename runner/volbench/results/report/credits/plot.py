@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from volbench import __version__
 from volbench.core.base.text import duration
 from volbench.core.profile.arrays import Floats
 from volbench.results.credits.answer import Answer
 from volbench.results.credits.forecast import Forecast
 from volbench.results.report.credits.data import time_text
-from volbench.results.report.views.charts import ChartGroup, ChartLine, LineChart, chart_assets
+from volbench.results.report.views.charts import ChartGroup, ChartLine, LineChart
 from volbench.results.report.views.panels import Dash
+from volbench.results.report.views.sections import Charts, Document, Items, Section, Text
 from volbench.results.store.files import write_atomically
 
 _ROWS = 8
@@ -22,6 +22,7 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _MARGIN = 6
 _HOUR_S = 3600.0
 _DASHES: tuple[Dash, ...] = ("solid", "dashed")
+_WHY_NO_CHART = "There is no balance to draw: the volume has no bucket of credits, or no load spends them."
 
 
 def text_plot(answer: Answer, *, width: int) -> str:
@@ -55,19 +56,16 @@ def text_plot(answer: Answer, *, width: int) -> str:
 def write_html(path: Path, answer: Answer, sentences: Sequence[str]) -> None:
     """Write one file that needs no network. Raises OSError when that fails."""
     # A page needs the template engine; what needs no page does not wait for it.
-    from volbench.results.report.formats.signed_page import signed_page  # noqa: PLC0415
+    from volbench.results.report.formats.sections import sections_page  # noqa: PLC0415
 
-    text = signed_page(
-        "credits.html.j2",
-        version=__version__,
+    group = _group(answer)
+    figure = Text(_WHY_NO_CHART, "warning") if group is None else Charts(group)
+    document = Document(
         kind="forecast of burst credits",
         title=f"Credit balance of {answer.volume.title}",
-        sentences=sentences,
-        group=_group(answer),
-        why_no_chart="There is no balance to draw: the volume has no bucket of credits, or no load spends them.",
-        assets=chart_assets(),
+        sections=(Section("", (Items(tuple(sentences)), figure)),),
     )
-    write_atomically(path, text)
+    write_atomically(path, sections_page(document))
 
 
 def _group(answer: Answer) -> ChartGroup | None:

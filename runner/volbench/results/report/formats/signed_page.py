@@ -1,4 +1,4 @@
-"""Pages apart from the report: a decision by a policy, a validation, an observation, a forecast, recordings."""
+"""Pages apart from the report: a decision by a policy, a validation, a document of sections."""
 
 from __future__ import annotations
 
