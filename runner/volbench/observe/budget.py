@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from volbench.core.base.text import quantity
 from volbench.core.records.report import TimeDifferenceRow
-from volbench.results.explain.accounts.time_budget import (
-    PIECES,
-    TimeBudget,
-    sessions_by_piece,
-    statement_budget,
-)
+from volbench.results.explain.accounts.time_budget import PIECES, TimeBudget, statement_budget
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.episodes import Level
 from volbench.results.report.rows.time_budget import (
@@ -21,33 +15,10 @@ from volbench.results.report.rows.time_budget import (
     extra_pieces,
     time_difference_rows,
 )
-from volbench.results.stats.grid import Floats
 
 SHOWN_MIN = 0.005
 """Share of a statement's time below which a piece is in report.json only."""
 _WITH_CPU = "CPU and what has no instrument"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Piece:
-    """One piece of a statement's time."""
-
-    piece: str
-    title: str
-    ms: float
-    share: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class StatementTime:
-    """The mean time of all statements that ended, by piece, and the sessions in each piece over time.
-
-    `sessions` maps a piece to a column of shape (buckets,).
-    """
-
-    ms: float
-    pieces: tuple[Piece, ...]
-    sessions: Mapping[str, Floats]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,18 +29,6 @@ class ExtraTime:
     during_ms: float
     rows: tuple[TimeDifferenceRow, ...]
     sentence: str
-
-
-def statement_time(case: Case) -> StatementTime | None:
-    """Return the budget of a stretch of time; None without statement times."""
-    budget = statement_budget(case)
-    if budget is None:
-        return None
-    pieces = [
-        Piece(piece=piece, title=_title(piece, budget), ms=ms, share=ms / budget.statement_ms)
-        for piece, ms in budget.pieces.items()
-    ]
-    return StatementTime(ms=budget.statement_ms, pieces=tuple(pieces), sessions=sessions_by_piece(case, budget))
 
 
 def extra_time(before: Case, during: Case) -> ExtraTime | None:
@@ -86,7 +45,7 @@ def extra_time(before: Case, during: Case) -> ExtraTime | None:
         for name, budget in budgets.items()
     ]
     rows = tuple(
-        row.model_copy(update={"title": _title(row.piece, *budgets.values())})
+        row.model_copy(update={"title": piece_title(row.piece, *budgets.values())})
         for row in time_difference_rows(sides_as_volumes, "before")
     )
     sentence = (
@@ -110,7 +69,7 @@ def difference_text(row: TimeDifferenceRow) -> str:
     return f"{'+' if row.difference_ms > 0 else ''}{quantity(row.difference_ms, 'ms')}"
 
 
-def _title(piece: str, *budgets: TimeBudget) -> str:
-    """What is left over includes the CPU where the server keeps no CPU times of statements."""
+def piece_title(piece: str, *budgets: TimeBudget) -> str:
+    """Return the title of a piece: what is left over includes the CPU where no CPU times of statements are kept."""
     has_cpu = any({"cpu", "cpu_server"} & budget.pieces.keys() for budget in budgets)
     return PIECES[piece] if has_cpu or piece != "unaccounted" else _WITH_CPU

@@ -8,9 +8,9 @@ import numpy as np
 
 from volbench.core.base.text import quantity
 from volbench.core.records.named_metrics import CPU, Client, PerformanceSchema
-from volbench.observe.budget import ExtraTime, StatementTime
+from volbench.observe.budget import ExtraTime, piece_title
 from volbench.observe.report import IncidentReport, ObservationReport, clock_of
-from volbench.results.explain.accounts.time_budget import PIECES
+from volbench.results.explain.accounts.time_budget import PIECES, TimeBudget, sessions_by_piece
 from volbench.results.explain.wording import number
 from volbench.results.report.views.charts import Band, ChartGroup, ChartLine, LineChart
 from volbench.results.report.views.panels import Dash
@@ -30,10 +30,11 @@ _SESSIONS_NOTE = (
 )
 
 
-def statement_bar(time: StatementTime) -> Bars:
+def statement_bar(time: TimeBudget) -> Bars:
     """Return the pieces of a statement side by side."""
-    pieces = [(piece.piece, piece.title, piece.ms) for piece in time.pieces]
-    return Bars((("a statement", quantity(time.ms, "ms"), segments(pieces, time.ms, time.ms)),))
+    pieces = [(piece, piece_title(piece, time), ms) for piece, ms in time.pieces.items()]
+    bar = segments(pieces, time.statement_ms, time.statement_ms)
+    return Bars((("a statement", quantity(time.statement_ms, "ms"), bar),))
 
 
 def before_and_during(extra: ExtraTime) -> Bars:
@@ -51,12 +52,13 @@ def before_and_during(extra: ExtraTime) -> Bars:
     )
 
 
-def sessions(report: ObservationReport, time: StatementTime) -> Sessions:
+def sessions(report: ObservationReport, time: TimeBudget) -> Sessions:
     """Return the sessions in each piece over time, incidents shaded."""
-    top = highest(time.sessions)
+    columns = sessions_by_piece(report.case, time)
+    top = highest(columns)
     begin, end = (clock_of(report, moment_s)[_TIME_OF_DAY:] for moment_s in report.window_s)
     return Sessions(
-        layers=stacked(time.sessions, top),
+        layers=stacked(columns, top),
         top=number(top),
         ends=(begin, f"{end} UTC"),
         bands=tuple(_percents(report, incident) for incident in report.incidents),

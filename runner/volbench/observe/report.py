@@ -13,7 +13,7 @@ from volbench.core.records.named_metrics import Client
 from volbench.core.records.report import FindingRow
 from volbench.errors import RunUnreadable, UsageError
 from volbench.measure.sample.raw import SourcePresence, Tick, read_raw
-from volbench.observe.budget import ExtraTime, StatementTime, statement_time
+from volbench.observe.budget import ExtraTime, piece_title
 from volbench.observe.cases import STEP, Compared, case_of, compare_incident
 from volbench.observe.incidents import by_event, found_afterwards
 from volbench.observe.model import INCIDENTS, Incident, Observation, read_incidents, read_observation
@@ -21,6 +21,7 @@ from volbench.observe.recent import Readings, Window
 from volbench.observe.response import ObservedResponse, observed_response
 from volbench.observe.ring import RING, Segment, segments_in
 from volbench.observe.statements import Statement, StatementRates
+from volbench.results.explain.accounts.time_budget import TimeBudget, statement_budget
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.association import Association, associations
 from volbench.results.explain.evidence.episodes import Level
@@ -61,7 +62,7 @@ class ObservationReport:
     samples: int
     findings: tuple[FindingRow, ...]
     notes: tuple[str, ...]
-    time: StatementTime | None
+    time: TimeBudget | None
     statements: tuple[Statement, ...]
     associations: tuple[Association, ...]
     incidents: tuple[IncidentReport, ...]
@@ -97,7 +98,7 @@ def report_of(directory: Path, *, recorded: Sequence[str] = ()) -> ObservationRe
         samples=len(case.grid),
         findings=finding_rows(volume, STEP, {STEP: explained}),
         notes=tuple(dict.fromkeys((*observation.notes, *added_notes, *explained.refuted_texts, *explained.notes))),
-        time=statement_time(case),
+        time=statement_budget(case),
         statements=tuple(rates.statements()),
         associations=_moving(case),
         incidents=tuple(_incident(case, rates, incident, volume) for incident in incidents),
@@ -221,12 +222,7 @@ def as_json(report: ObservationReport) -> dict[str, Any]:
         "findings": [finding.model_dump(mode="json") for finding in report.findings],
         "notes": list(report.notes),
         "absent_sources": dict(report.sources),
-        "statement_time": None
-        if report.time is None
-        else {
-            "ms": report.time.ms,
-            "pieces": [dataclasses.asdict(piece) for piece in report.time.pieces],
-        },
+        "statement_time": None if report.time is None else _time_json(report.time),
         "response": None if report.response is None else dataclasses.asdict(report.response),
         "statements": _statements_json(report.statements),
         "associations": [
@@ -243,6 +239,14 @@ def as_json(report: ObservationReport) -> dict[str, Any]:
         ],
         "incidents": [_incident_json(report, incident) for incident in report.incidents],
     }
+
+
+def _time_json(time: TimeBudget) -> dict[str, Any]:
+    pieces = [
+        {"piece": piece, "title": piece_title(piece, time), "ms": ms, "share": ms / time.statement_ms}
+        for piece, ms in time.pieces.items()
+    ]
+    return {"ms": time.statement_ms, "pieces": pieces}
 
 
 def _incident_json(report: ObservationReport, incident: IncidentReport) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from volbench.core.base.text import counted, quantity
 from volbench.core.records.report import FindingRow
-from volbench.observe.budget import SHOWN_MIN, ExtraTime, StatementTime, difference_text
+from volbench.observe.budget import SHOWN_MIN, ExtraTime, difference_text, piece_title
 from volbench.observe.figures import before_and_during, charts, sessions, statement_bar
 from volbench.observe.report import IncidentReport, ObservationReport, clock_of
 from volbench.observe.statements import Statement, count_text, textless_note, top_by
+from volbench.results.explain.accounts.time_budget import TimeBudget
 from volbench.results.explain.evidence.association import Association
 from volbench.results.explain.evidence.episodes import Level
 from volbench.results.explain.wording import number, percent
@@ -92,14 +93,19 @@ def _whole_time(report: ObservationReport) -> Iterator[Section]:
         yield Section("Over time", (curves,))
 
 
-def _time(report: ObservationReport, time: StatementTime) -> Iterator[Block]:
-    yield Text(f"A statement took {quantity(time.ms, 'ms')} (mean of all that ended):")
+def _time(report: ObservationReport, time: TimeBudget) -> Iterator[Block]:
+    whole_ms = time.statement_ms
+    yield Text(f"A statement took {quantity(whole_ms, 'ms')} (mean of all that ended):")
     yield statement_bar(time)
-    pieces = [piece for piece in sorted(time.pieces, key=lambda piece: -piece.ms) if piece.share >= SHOWN_MIN]
+    pieces = {piece: ms for piece, ms in time.pieces.items() if ms / whole_ms >= SHOWN_MIN}
+    largest = sorted(pieces, key=lambda piece: -pieces[piece])
     yield Table(
         heads=(_PIECE, "mean", "share"),
-        rows=tuple((piece.title, quantity(piece.ms, "ms"), percent(piece.share)) for piece in pieces),
-        pieces=tuple(piece.piece for piece in pieces),
+        rows=tuple(
+            (piece_title(piece, time), quantity(pieces[piece], "ms"), percent(pieces[piece] / whole_ms))
+            for piece in largest
+        ),
+        pieces=tuple(largest),
     )
     yield sessions(report, time)
 
