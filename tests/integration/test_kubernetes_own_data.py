@@ -127,6 +127,7 @@ def test_a_small_dump_of_this_machine_comes_by_a_config_map(cluster: ClusterBenc
     assert cluster.everything() == set()
 
 
+@pytest.mark.slow
 def test_a_path_that_the_claim_does_not_have_is_told_by_the_first_pod(
     cluster: ClusterBench, dumps: str, tmp_path: Path
 ) -> None:
@@ -152,6 +153,7 @@ def test_a_claim_that_the_namespace_does_not_have_is_told_before_a_pod_starts(
     cluster.quote("the dataset's claim is missing, or in another namespace", ended)
 
 
+@pytest.mark.slow
 def test_a_quota_that_leaves_no_room_for_the_files_is_told_before_the_first_cell(
     cluster: ClusterBench, tmp_path: Path
 ) -> None:

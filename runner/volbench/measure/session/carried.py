@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from volbench.core.base import safe_files
-from volbench.core.base.text import size
+from volbench.core.base.text import counted, size
 from volbench.core.profile.claim_path import CLAIM_EXAMPLE
 from volbench.core.records.cell import DatasetSpec
 from volbench.core.records.own_files import file_key, is_on_claim
@@ -102,7 +102,8 @@ def _check_size(contents: Mapping[str, bytes]) -> None:
     if total > BYTES_MAX:
         largest = max(contents, key=lambda path: len(contents[path]))
         raise _too_large(
-            Path(largest), f"{len(contents)} files with {size(total)}, {size(len(contents[largest]))} of them here"
+            Path(largest),
+            f"{counted(len(contents), 'file')} with {size(total)}, {size(len(contents[largest]))} of them here",
         )
 
 

@@ -239,7 +239,8 @@ def figure_text(row: FigureRow, varied: Collection[str] = ()) -> str:
         varied: parameters that tell the row from others of its volume and step; their last word is named.
     """
     levels = [f"{name.rpartition('.')[2]} {row.parameters[name]}" for name in varied if name in row.parameters]
-    return f"{row.volume} ({', '.join((row.step, *levels))}): {label(row.metric)} {figure_clauses(row)}"
+    texts = dict.fromkeys((row.step, *levels))  # a factor of a sweep may be a parameter of the step, too
+    return f"{row.volume} ({', '.join(texts)}): {label(row.metric)} {figure_clauses(row)}"
 
 
 def figure_clauses(row: FigureRow) -> str:

@@ -184,12 +184,18 @@ def test_the_cause_is_that_of_the_slower_volume(slower: Report) -> None:
     [
         {"confidence": 0.5},
         {"confidence": None},
-        {"share": 0.05},
         {"evidence": (EvidenceRow(metric="checks", value="one of two", unit="1", text=""),)},
     ],
 )
-def test_what_is_not_likely_or_explains_little_is_no_cause(slower: Report, changes: dict[str, object]) -> None:
+def test_what_is_not_likely_is_no_cause(slower: Report, changes: dict[str, object]) -> None:
     assert headline_with(slower, finding(**changes)).endswith("; no likely cause was found")
+
+
+def test_a_likely_cause_that_explains_little_was_found(slower: Report) -> None:
+    """`No likely cause was found` stood above two likely causes of that volume and step, of 8 and 9 %."""
+    text = headline_with(slower, finding(share=0.05), finding(share=0.09, cause="storage.throughput_limit"))
+    assert "no likely cause" not in text
+    assert text.endswith("; a likely cause on b explains 9 % only: the volume is at its limit of bytes per second")
 
 
 @pytest.mark.parametrize("changes", [{"step": "dump"}, {"volume": "a"}])

@@ -135,9 +135,13 @@ def order_text(order: Order, winner: str = "") -> str:
 
 def is_reason(finding: FindingRow) -> bool:
     """Return whether a headline may name a cause: likely, not one of two, and not small."""
+    return is_likely(finding) and (finding.share is None or finding.share >= CAUSE_SHARE_MIN)
+
+
+def is_likely(finding: FindingRow) -> bool:
+    """Return whether a cause is likely and not one of two, however little it explains."""
     is_sure = finding.confidence is not None and finding.confidence >= CAUSE_CONFIDENCE_MIN
-    is_much = finding.share is None or finding.share >= CAUSE_SHARE_MIN
-    return finding.cause != NONE and is_sure and is_much and not is_undecided(finding)
+    return finding.cause != NONE and is_sure and not is_undecided(finding)
 
 
 def _location(finding: FindingRow) -> tuple[str, str, bool]:

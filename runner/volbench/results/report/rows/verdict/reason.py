@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from volbench.core.base.text import percent
 from volbench.core.records.report import CellRow, FindingRow
 from volbench.results.compare.figures import figure_of
 from volbench.results.report.rows.verdict.lead import cause_title, likelihood
-from volbench.results.report.rows.verdict.order import Rival, is_reason, order_of, order_text
+from volbench.results.report.rows.verdict.order import Rival, is_likely, is_reason, order_of, order_text
 from volbench.results.report.wording import joined
 
 _MEAN = "latency_ms_mean"
@@ -78,9 +79,21 @@ def _pace(step: str, loser: str, winner: str, cells: Sequence[CellRow]) -> float
 
 
 def _no_cause(step: str, loser: str, findings: Sequence[FindingRow]) -> str:
-    """Return that none is likely; for which volume and step where one of other volumes or steps is."""
+    """Return that none is likely; for which volume and step where one of other volumes or steps is.
+
+    One that is likely and small is named as small: it was found.
+    """
     if not findings:
         return ""
+    small = [
+        finding
+        for finding in findings
+        if is_step(step, finding.step) and finding.volume == loser and finding.valid and is_likely(finding)
+    ]
+    if small:
+        largest = max(small, key=lambda finding: finding.share or 0.0)
+        share = percent(largest.share or 0.0)
+        return f"; a {likelihood(largest)} cause on {loser} explains {share} only: {_title(largest)}"
     where = f" on {loser} in {step}" if any(map(is_reason, findings)) else ""
     return f"; no likely cause was found{where}"
 
