@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 from synthetic_run import build_run, hostile, two_volumes
 
+from volbench.results.report.formats import packed
 from volbench.results.report.render import write_reports
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -36,6 +37,19 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     expected = two_volumes(repeats=3, invalid={("a", 1): "client CPU-bound"})
     _, paths = write_reports(build_run(tmp_path_factory.mktemp("browser"), expected))
     return paths[2]
+
+
+@pytest.fixture(scope="session")
+def packed_and_plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """One report with all closed sections packed, and with none. Every text tries to be markup."""
+    run = build_run(tmp_path_factory.mktemp("browser"), hostile())
+    pages = []
+    for name, packed_from in (("packed", 0), ("plain", 1 << 40)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(packed, "PACKED_FROM", packed_from)
+            _, paths = write_reports(run)
+        pages.append(paths[2].rename(paths[2].with_name(f"{name}.html")))
+    return pages[0], pages[1]
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from packed_rows import unpacked
 from raw_run import RawStep, client_figures, figure, ratios, raw_steps
 from sentence_runs import ALL, RUNS, build
 from synthetic_run import build_run
@@ -68,7 +69,7 @@ def steps(directory: RunDirectory) -> list[RawStep]:
 
 @pytest.fixture(scope="module")
 def page(directory: RunDirectory, report: Report) -> str:
-    return plain(html.unescape(render(report, directory, "html")))
+    return plain(html.unescape(unpacked(render(report, directory, "html"))))
 
 
 def is_ratio(steps: list[RawStep], row: tuple[str, str, str, str], change: str) -> bool:

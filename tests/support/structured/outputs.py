@@ -10,6 +10,8 @@ import unicodedata
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
+from packed_rows import unpacked
+
 _VOID = frozenset(
     [
         "area",
@@ -157,7 +159,7 @@ _DATA = re.compile(r'<script type="application/json"[^>]*>(.*?)</script>', re.DO
 def check_html(text: str) -> None:
     """Judge a page: its tags are balanced, its data is JSON, and nothing in it is a stranger's markup."""
     page = _Page()
-    page.feed(text)
+    page.feed(unpacked(text))
     page.close()
     if page.open:
         raise BadOutput(f"HTML: <{page.open[-1]}> is not closed")

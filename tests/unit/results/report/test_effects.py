@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from packed_rows import unpacked
 from synthetic_sweep import sweep_of
 
 from sentences import plain
@@ -104,7 +105,7 @@ def test_a_page_says_what_a_change_is_of_and_why_a_row_is_open(swept: RunDirecto
     first = next(effect for effect in report.effects if effect.primary and effect.verdict == "better")
     open_row = first.model_copy(update={"verdict": "inconclusive", "reason": "p 0.015 alone", "runs_needed": 5})
     changed = report.model_copy(update={"effects": (open_row,)})
-    for text in (plain(markdown(changed)), html.unescape(render(changed, swept, "html"))):
+    for text in (plain(markdown(changed)), html.unescape(unpacked(render(changed, swept, "html")))):
         assert "p 0.015 alone" in re.sub("<[^>]*>", "", text)
         assert "about 5 cells a side would decide" in text
         assert "a change is that of the geometric means, and not the ratio of the medians" in text

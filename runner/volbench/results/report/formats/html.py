@@ -12,10 +12,11 @@ from volbench.core.records.metrics import CATALOGUE
 from volbench.core.records.report import FigureRow, Report
 from volbench.results.compare.figures import figure_rows
 from volbench.results.report import wording
+from volbench.results.report.formats.packed import packed_json
 from volbench.results.report.formats.template import template_environment
 from volbench.results.report.page_data import PageData
 from volbench.results.report.views.causes import cause_view, ordered_findings, overlaps, unexplained
-from volbench.results.report.views.charts import chart_assets, packed_json, panel_json, panels_with_data
+from volbench.results.report.views.charts import chart_assets, panel_json, panels_with_data
 from volbench.results.report.views.contrast import (
     PAIRS_NOTE,
     contrast_rows,
@@ -47,6 +48,8 @@ FINDINGS_OPEN = 5
 DOTS_OPEN = 8
 """How many of them a reader sees without opening the rest, so that a page for a phone has an end."""
 STYLES = ("colours.css", "report.css", "picture.css", "pieces.css")
+SCRIPTS = ("packed.js", "phone.js")
+"""Of every page, charts or none."""
 
 
 def html(report: Report, page: PageData) -> str:
@@ -71,7 +74,6 @@ def html(report: Report, page: PageData) -> str:
         panels=panels,
         charts=chart_assets(),
         findings_open=FINDINGS_OPEN,
-        dots_open=DOTS_OPEN,
         causes=[cause_view(finding, [panel.key for panel in panels]) for finding in ordered_findings(report)],
         overlaps=(*unexplained(report), *overlaps(report.findings)),
         panel_titles={panel.key: panel.title for panel in panels},
@@ -99,7 +101,8 @@ def html(report: Report, page: PageData) -> str:
         small_multiples=page.small_multiples,
         session_charts=page.session_charts,
         association_sentences=association_sentences(report.associations),
-        dots=_dot_charts(report, volumes),
+        dots=(dots := _dot_charts(report, volumes))[:DOTS_OPEN],
+        further_dots=dots[DOTS_OPEN:],
         metric_table=_metric_table(report, volumes),
         glossary=_glossary(report),
         sources=page.source_problems,
@@ -111,7 +114,7 @@ def html(report: Report, page: PageData) -> str:
         volume_marks=VOLUME_MARKS,
         style=Markup("".join(_asset(environment, name) for name in STYLES)),  # noqa: S704 - our own files
         script=Markup(_asset(environment, "report.js")),  # noqa: S704 - our own file
-        phone_script=Markup(_asset(environment, "phone.js")),  # noqa: S704 - our own file
+        page_script=Markup("\n".join(_asset(environment, name) for name in SCRIPTS)),  # noqa: S704 - our own files
     )
 
 

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from volbench.core.base import text
 from volbench.results.report import wording
+from volbench.results.report.formats.packed import packed
 from volbench.results.report.rows import prediction, response, storage_classes
 from volbench.results.report.views.causes import sentence
 from volbench.results.report.views.cost_tables import nothing_text, remark_on, signed
@@ -84,7 +85,6 @@ _FILTERS = (
     *(
         wording.damage_text,
         wording.decides_text,
-        wording.interval_text,
         wording.open_reason,
         wording.parameter_text,
         wording.recovery_text,
@@ -93,6 +93,10 @@ _FILTERS = (
     ),
     *(storage_classes.recovery, storage_classes.loss_text, storage_classes.notes, storage_classes.standing_text),
     *(response.counted_text, response.cost_text, response.slope_text),
+<<<<<<< HEAD
     *(breakable, effects_note, fact, nothing_text, remark_on, sentence, sharing_lines, signed),
+=======
+    *(breakable, effects_note, fact, nothing_text, packed, sentence, sharing_lines, signed),
+>>>>>>> 7f3c083b (Pack the rows of a report's large closed sections)
 )
 """Templates call them by their own names."""

@@ -1,13 +1,11 @@
 "use strict";
 /** The report's timelines: which step, repeat and volumes the charts show, and the moments that findings speak of. */
 (async () => {
-  const packed = Uint8Array.from(atob(document.getElementById("timeline-data").textContent), (letter) => letter.charCodeAt(0));
-  if (typeof DecompressionStream === "undefined") {
+  if (!Packed.isAble) {
     document.getElementById("timelines").append("This browser cannot unpack the timelines: it is older than 2023.");
     return;
   }
-  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const data = await new Response(unpacked).json();
+  const data = await Packed.unpack(document.getElementById("timeline-data").textContent);
   const WHOLE = "";
   const [STALL_ALPHA, UNMEASURED_ALPHA] = [0.3, 0.13];
   const { element, number } = LineCharts;

@@ -7,8 +7,6 @@ style, so that dark mode and print follow the reader's choice.
 from __future__ import annotations
 
 import json
-import zlib
-from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -145,12 +143,6 @@ def script_json(value: Any) -> Markup:
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)  # noqa: S704 - escaped above
-
-
-def packed_json(value: Any) -> Markup:
-    """Return JSON, deflated (RFC 1950) and in base64: a fifth of its size; a script of the page unpacks it."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return Markup(b64encode(zlib.compress(text.encode(), 9)).decode())  # noqa: S704 - letters of base64
 
 
 def panel_json(key: str, title: str, unit: str, lines: Sequence[Any], **look: Any) -> dict[str, Any]:
