@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from itertools import accumulate
 from typing import Any, cast
 
 from proofread import EXAMPLES, about_of, headline_anew, sentence_anew
@@ -139,9 +140,16 @@ def _cell(cell: dict[str, Any], volumes: list[str]) -> CellTimeline:
         valid=cell["valid"],
         length_s=cell["length"],
         windows=tuple(Window(step=w[0], from_s=w[1], t0_s=w[2], t1_s=w[3]) for w in cell["windows"]),
-        lines={name: _line(cell["grids"], line) for name, line in cell["lines"].items()},
+        lines={name: _line(_grids(cell), line) for name, line in cell["lines"].items()},
         stalls_s=tuple((begin, end) for begin, end in cell["stalls"]),
     )
+
+
+def _grids(cell: dict[str, Any]) -> list[list[float]]:
+    """Return a cell's times; a page of an earlier version has them as seconds, and not as steps."""
+    if "grids" in cell:
+        return list(cell["grids"])
+    return [[ms / 1000 for ms in accumulate(steps)] for steps in cell["grids_ms"]]
 
 
 def _line(grids: list[list[float]], line: list[Any]) -> TimeLine:

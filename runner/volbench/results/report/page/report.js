@@ -6,9 +6,17 @@
     return;
   }
   const data = await Packed.unpack(document.getElementById("timeline-data").textContent);
+  for (const cell of data.cells) cell.grids = cell.grids_ms.map(times);
   const WHOLE = "";
   const [STALL_ALPHA, UNMEASURED_ALPHA] = [0.3, 0.13];
   const { element, number } = LineCharts;
+
+  /** Times in seconds, from the first one and the steps to the next in ms. */
+  function times(steps) {
+    let ms = 0;
+    return steps.map((step) => (ms += step) / 1000);
+  }
+
   const byId = (id) => document.getElementById(id);
   const shown = { step: WHOLE, repeat: 1, volumes: new Set(data.volumes.keys()) };
   const charts = LineCharts.create(data.panels, LineCharts.elapsed("s"));

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -226,9 +227,10 @@ def as_json(
     *,
     step: str = "",
 ) -> dict[str, Any]:
-    """Return the data of the page's script. Equal times are stored once for a cell, under `grids`.
+    """Return the data of the page's script. Equal times are stored once for a cell, under `grids_ms`.
 
-    A moment is [seconds, text, index of its finding or -1].
+    Each is a first time and the steps to the next ones, mostly equal. Values have the digits that a chart's legend
+    shows; extremes, which are only drawn, have three. A moment is [seconds, text, index of its finding or -1].
 
     Args:
         findings: in the order of the page.
@@ -249,7 +251,11 @@ def as_json(
 def _cell_json(cell: CellTimeline, volumes: Sequence[str], moments: Sequence[Any]) -> dict[str, Any]:
     grids: dict[tuple[float, ...], int] = {}
     lines = {
-        name: [grids.setdefault(line.t_s, len(grids)), line.value, *([line.low, line.high] if line.low else [])]
+        name: [
+            grids.setdefault(line.t_s, len(grids)),
+            list(map(_as_shown, line.value)),
+            *(list(map(_three_digits, column)) for column in (line.low, line.high) if column),
+        ]
         for name, line in cell.lines.items()
     }
     return {
@@ -261,6 +267,19 @@ def _cell_json(cell: CellTimeline, volumes: Sequence[str], moments: Sequence[Any
         "windows": [[w.step, w.from_s, w.t0_s, w.t1_s] for w in cell.windows],
         "stalls": [[round(a, 3), round(b, 3)] for a, b in cell.stalls_s],
         "moments": moments,
-        "grids": list(grids),
+        "grids_ms": list(map(_steps_ms, grids)),
         "lines": lines,
     }
+
+
+def _steps_ms(t_s: Sequence[float]) -> list[int]:
+    return [after - before for before, after in pairwise((0, *(round(1000 * t) for t in t_s)))]
+
+
+def _as_shown(value: float | None) -> float | None:
+    """Return three digits, and all before the point: `number` of charts.js shows no more."""
+    return value if value is None or abs(value) >= 1000 else _three_digits(value)
+
+
+def _three_digits(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.3g}")
