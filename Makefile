@@ -21,6 +21,8 @@ SPLIT ?= test
 LAB_TYPES := $(BIN)/mypy --follow-imports=silent --cache-dir .mypy_cache/lab
 # What `make check` runs: nothing that needs an engine, a server, a browser or a device.
 CHECK ?= tests/unit tests/contract tests/golden tests/sentences
+# Files with tests that need a cluster: to collect all others takes longer than most of these tests.
+CLUSTER_TESTS ?= $(sort $(shell grep -rl 'pytest\.mark\.kubernetes' tests --include='test_*.py'))
 CHECKED ?= not slow and not docker and not kubernetes and not emulator and not browser and not mysqld and not nfs
 RUNS ?= 5
 EXAMPLE_RUNS ?= .cache/example-runs
@@ -37,7 +39,7 @@ LAB_VM ?= image
 CAUSES ?= PYTHONPATH=tests/lab:tests/support $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint format docs examples examples-archive mutants proofread changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint lint-package lint-labs format docs examples examples-archive mutants proofread changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -69,7 +71,7 @@ test-kubernetes: ## the tests of the kubernetes target, on the current context's
 	@$(BOOTSTRAP) test
 	@made=; $(BIN)/python -c 'import sys; sys.path.insert(0, "tests/support"); import cluster_run; sys.exit(not cluster_run.ready().present)' \
 	  || made=yes; $(BOOTSTRAP) cluster && \
-	  REQUIRE=kubernetes $(BIN)/python -m pytest -m "kubernetes and not slow" --durations=15 $(PYTEST); code=$$?; \
+	  REQUIRE=kubernetes $(BIN)/python -m pytest -m "kubernetes and not slow" --durations=15 $(CLUSTER_TESTS) $(PYTEST); code=$$?; \
 	  [ -z "$$made" ] || $(PYTHON) tests/lab/kubernetes down; exit $$code
 
 test-profiles: ## MySQL and MariaDB on every emulated profile, killed and without power; writes the table of what they kept
@@ -102,11 +104,16 @@ lint: ## style, types, layers
 	@$(BOOTSTRAP) python
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory --output-sync=target --jobs=2 lint-package lint-labs
+
+lint-package: ## types and layers of the package and its tests
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+lint-labs: ## types of the labs
 	@MYPYPATH=tests/lab:tests/support $(LAB_TYPES)/all tests/lab/*.py $(foreach lab,causes explain recordings verdicts vm,tests/lab/$(lab)/*.py)
 	@MYPYPATH=tests/lab/bare $(LAB_TYPES)/bare tests/lab/bare/*.py
 	@MYPYPATH=tests/lab/kubernetes $(LAB_TYPES)/kubernetes tests/lab/kubernetes/*.py
-	@$(BIN)/lint-imports
 
 format: ## fix layout, import order and simple faults with ruff
 	@$(BOOTSTRAP) python
