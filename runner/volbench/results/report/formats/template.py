@@ -93,10 +93,6 @@ _FILTERS = (
     ),
     *(storage_classes.recovery, storage_classes.loss_text, storage_classes.notes, storage_classes.standing_text),
     *(response.counted_text, response.cost_text, response.slope_text),
-<<<<<<< HEAD
-    *(breakable, effects_note, fact, nothing_text, remark_on, sentence, sharing_lines, signed),
-=======
-    *(breakable, effects_note, fact, nothing_text, packed, sentence, sharing_lines, signed),
->>>>>>> 7f3c083b (Pack the rows of a report's large closed sections)
+    *(breakable, effects_note, fact, nothing_text, packed, remark_on, sentence, sharing_lines, signed),
 )
 """Templates call them by their own names."""
