@@ -104,7 +104,7 @@ lint: ## style, types, layers
 	@$(BOOTSTRAP) python
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(MAKE) --no-print-directory --output-sync=target --jobs=2 lint-package lint-labs
+	@$(MAKE) --no-print-directory --jobs=2 lint-package lint-labs
 
 lint-package: ## types and layers of the package and its tests
 	@$(BIN)/mypy
