@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -24,7 +25,7 @@ from volbench.results.report.rows.verdict.headline import headline_of
 from volbench.results.report.rows.verdict.order import leading_first
 from volbench.results.report.rows.verdict.reason import invalid_text
 from volbench.results.report.rows.verdict.subject import subject_of
-from volbench.results.report.rows.verdict.summary import pair_sentence
+from volbench.results.report.rows.verdict.summary import pair_sentence, ranked_sentence
 from volbench.results.stats.covariates import Adjustment
 from volbench.results.store.files import write_record
 from volbench.results.store.run_directory import RUN_FILE, RunDirectory
@@ -213,6 +214,23 @@ def test_no_cause_is_said_only_where_causes_were_looked_for(slower: Report) -> N
 def test_what_both_volumes_have_does_not_set_them_apart(slower: Report) -> None:
     """Both at their limit: it is the cause all the same, and the headline says of which volumes."""
     assert "likely cause on both a and b: " in headline_with(slower, finding(), finding(volume="a"))
+
+
+def test_a_cause_is_as_likely_as_it_is_on_each_volume(slower: Report) -> None:
+    """`Likely cause on both` stood above `possible, confidence 57 %` of one of them."""
+    text = headline_with(slower, finding(), finding(volume="a", confidence=0.57))
+    assert text.endswith(
+        "; likely cause on b: the volume is at its limit of operations per second; possible on a, too"
+    )
+
+
+def test_what_a_step_says_alone_is_not_left_out(slower: Report) -> None:
+    """`b is better` stood above metrics in which it is worse, which do not hold over all steps together."""
+    [pair] = summarise(cast("Iterable[Comparison]", slower.comparisons))
+    row = cast("ComparisonRow", pair.worse[0]).model_copy(update={"verdict": "better"})
+    opposed = replace(pair, alone=(cast("Comparison", row),))
+    text = ranked_sentence([opposed, replace(pair, candidate="c")])
+    assert text == "Against a, c is worse; b is worse in some metrics, and in others perhaps better."
 
 
 def test_a_cause_on_top_of_an_invalid_step_says_so(slower: Report) -> None:

@@ -41,13 +41,23 @@ def cause_clause(
     ]
     order = order_of(rivals)
     first = order.first.finding
-    where = f"both {winner} and {loser}" if order.first.is_shared else loser
+    weaker = _weaker(first, of_winner) if order.first.is_shared else ""
+    where = f"both {winner} and {loser}" if order.first.is_shared and not weaker else loser
     clauses = (
         f"; {likelihood(first)} cause on {where}: {_title(first)}",
+        f"{weaker} on {winner}, too" if weaker else "",
         order_text(order, winner),
         "" if first.valid else invalid_text(step, loser, cells),
     )
     return "; ".join(filter(None, clauses))
+
+
+def _weaker(finding: FindingRow, of_winner: Sequence[FindingRow]) -> str:
+    """Return how likely a cause is on the faster volume, where it is less so there; else nothing."""
+    alike = [row for row in of_winner if (row.cause, row.component) == (finding.cause, finding.component)]
+    best = max(alike, key=lambda row: row.confidence or 0.0, default=finding)
+    is_less = (best.confidence or 0.0) < (finding.confidence or 0.0)
+    return likelihood(best) if is_less and likelihood(best) != likelihood(finding) else ""
 
 
 def _rival(finding: FindingRow, of_winner: Sequence[FindingRow], pace: float | None) -> Rival:

@@ -99,8 +99,14 @@ def ranked_sentence(pairs: Sequence[PairSummary]) -> str:
         without = f"; no valid figure of {joined(lacking)}" if lacking else ""
         return f"No difference from {baseline} is decided: {cells_of(rows)}{without}."
     verdicts = {
-        "better": [pair.candidate for pair in pairs if pair.verdict == "candidate_better"],
-        "worse": [pair.candidate for pair in pairs if pair.verdict == "candidate_worse"],
+        "better": [pair.candidate for pair in pairs if pair.verdict == "candidate_better" and not _opposed(pair)],
+        "better in some metrics, and in others perhaps worse": [
+            pair.candidate for pair in pairs if pair.verdict == "candidate_better" and _opposed(pair)
+        ],
+        "worse": [pair.candidate for pair in pairs if pair.verdict == "candidate_worse" and not _opposed(pair)],
+        "worse in some metrics, and in others perhaps better": [
+            pair.candidate for pair in pairs if pair.verdict == "candidate_worse" and _opposed(pair)
+        ],
         "equivalent": [pair.candidate for pair in pairs if pair.verdict == "equivalent"],
         "better in some metrics and worse in others": [pair.candidate for pair in pairs if pair.verdict == "mixed"],
         "not decided yet": [pair.candidate for pair in pairs if pair.verdict == "inconclusive"],
@@ -112,6 +118,12 @@ def ranked_sentence(pairs: Sequence[PairSummary]) -> str:
     ]
     by = ", by all steps and metrics:" if len(pairs) >= MANY else ","
     return f"Against {baseline}{by} {'; '.join(groups)}."
+
+
+def _opposed(pair: PairSummary) -> bool:
+    """Return whether a step alone says the opposite, which does not hold over all steps together."""
+    opposite = "worse" if pair.verdict == "candidate_better" else "better"
+    return any(row.verdict == opposite for row in pair.alone)
 
 
 def pair_sentence(pair: PairSummary, figure: HeadlineFigure | None = None) -> str:
