@@ -63,3 +63,10 @@ def test_shares_of_a_few_texts_are_not_shown(statement_s: float, *, known_values
     columns: dict[str, Any] = {"q": {"query_per_s": 1, "query_s_per_s": 4}, "": {"statement_s_per_s": statement_s}}
     some = grid(**columns)
     assert bool(query_costs(some)) is known_values
+
+
+@pytest.mark.parametrize(("statements", "known_values"), [(190.0, True), (210.0, False)])
+def test_shares_of_a_part_of_the_statements_are_not_shown(statements: float, *, known_values: bool) -> None:
+    """Of five statements a transaction one was counted 0.9 times a second, another 64 times."""
+    columns: dict[str, Any] = {"q": {"query_per_s": 100, "query_s_per_s": 4}, "": {"statements_per_s": statements}}
+    assert bool(query_costs(grid(**columns))) is known_values

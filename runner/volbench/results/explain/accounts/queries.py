@@ -43,9 +43,9 @@ class QueryCost:
 def query_costs(grid: Grid) -> tuple[QueryCost, ...]:
     """All texts of a window but our own, the one with most time first; empty where they are not told apart.
 
-    Empty, too, where texts are known of less than TEXTS_MIN of all statement time: MariaDB keeps none of what is
-    executed as a prepared statement, and shares of the rest would mislead. So would those of a part of the window,
-    see `ends_early`.
+    Empty, too, where texts are known of less than TEXTS_MIN of all statements or of their time: MariaDB keeps none
+    of what is executed as a prepared statement, a server has more digests than are read, and shares of the rest
+    would mislead. So would those of a part of the window, see `ends_early`.
     """
     texts = [text for text in grid.entities(*PerformanceSchema.query_s_per_s) if not is_own_digest(text)]
     columns = [grid.column(*PerformanceSchema.query_s_per_s, text) for text in texts]
@@ -55,6 +55,9 @@ def query_costs(grid: Grid) -> tuple[QueryCost, ...]:
     costs = [_cost(grid, query) for query in texts]
     statements = grid.column(*PerformanceSchema.statement_s_per_s)
     if statements is not None and sum(cost.time_s for cost in costs) < TEXTS_MIN * _total(statements, grid.width_s):
+        return ()
+    counted = grid.column(*PerformanceSchema.statements_per_s)
+    if counted is not None and sum(cost.statements for cost in costs) < TEXTS_MIN * _total(counted, grid.width_s):
         return ()
     return tuple(sorted((cost for cost in costs if cost.time_s > 0), key=lambda cost: (-cost.time_s, cost.query)))
 
