@@ -335,6 +335,19 @@ def test_an_adjusted_figure_is_said_to_be_one(
     assert pair_sentence(pair).endswith("valid cells, adjusted for other work.") == is_said
 
 
+def test_of_several_figures_the_adjusted_ones_are_named(tmp_path: Path) -> None:
+    """`Adjusted for other work` stood behind a figure that the page below lists as not adjusted."""
+    report = report_of(tmp_path, 1.0, 0.4, 0.1)
+    adjustment = Adjustment(covariate="cpu_wanted", low=0.7, high=0.9, slopes=(0.4, 0.7), differ=False)
+    rows = [
+        row.model_copy(update={"adjustments": (adjustment,)}) if row.candidate == "c" else row
+        for row in report.comparisons
+    ]
+    pairs = summarise(cast("Iterable[Comparison]", rows))
+    text = headline_of(pairs, report.cells, ("a", "b", "c"), ()).text
+    assert " than a, that of c adjusted for other work;" in f"{text};"
+
+
 def test_of_one_volume_the_largest_cause_comes_first_in_headline_and_sentence(tmp_path: Path) -> None:
     report = report_of(tmp_path, 1.0, repeats=1)
     limit = finding(volume="a", share=0.26)

@@ -163,7 +163,7 @@ def _of_many(
     worst_text = f" (worst: {worst.candidate} {_change_text(worst)})" if is_unnamed else ""
     text = (
         f"{_best_text(best, of_subject, baseline, len(volumes), certain)} by {_name(best)}, {figures} than"
-        f" {baseline}{worst_text}{ADJUSTED if any(map(is_adjusted, of_subject)) else ''}"
+        f" {baseline}{worst_text}{_adjusted_text([*named, *([worst] if is_unnamed else [])])}"
         f"{_cause_text(reason, cells, findings)}"
     )
     if all(pair.verdict == "inconclusive" for pair in pairs):
@@ -416,6 +416,14 @@ def _goodness(row: ComparisonRow) -> float:
     """Return the logarithm of how many times better than the baseline the candidate is."""
     size = math.log(row.ratio) if row.ratio else 0.0
     return size if row.better == "higher" else -size
+
+
+def _adjusted_text(rows: Sequence[ComparisonRow]) -> str:
+    """Return that figures are adjusted for other work; of which volumes, where it is not all that are printed."""
+    names = [row.candidate for row in rows if is_adjusted(row)]
+    if len(names) < len(rows):
+        return f", that of {joined(names)} adjusted for other work" if names else ""
+    return ADJUSTED if names else ""
 
 
 def _figure(row: ComparisonRow) -> str:
