@@ -234,6 +234,16 @@ def test_like_digests_are_one_query_and_one_that_is_new_has_no_rate_yet() -> Non
     assert result["query_cpu_s_per_s", "GET tN"] == 0.75
 
 
+def test_a_query_that_is_new_to_a_server_whose_digests_are_all_read_began_in_this_interval() -> None:
+    """Eight tables make forty digests, and each lost the interval in which it came first."""
+    before = digests(aa_GET_t1=(10, 0)) | {("all_digests", ""): 1}
+    after = digests(aa_GET_t1=(20, 4 * 10**12), cc_GET_t3=(6, 10**12), dd_PUT=(2, 10**12))
+    result = rates(PerformanceSchema, before, after, dt_s=2.0)
+    assert result["query_per_s", "GET tN"] == 8
+    assert result["query_s_per_s", "GET tN"] == 2.5
+    assert result["query_per_s", "PUT"] == 1
+
+
 def statements(buckets: dict[int, int], connection: int = 1, errors: int = 0) -> Values:
     values: Values = {("connection", ""): connection, ("statement_errors", ""): errors}
     return values | {("statement_bucket", str(number)): count for number, count in buckets.items()}

@@ -66,7 +66,7 @@ DIGESTS_MAX = 2_000
 """A server with more of them is not asked for the largest at every tick: that sorts them all."""
 DIGEST_COLUMNS = ("digests", "digest_rows")
 """The largest digests, and how many there are by now: each statement of another table has one of its own."""
-_DIGESTS_SHOWN, _DIGEST_CHARACTERS = 400, 160
+DIGESTS_SHOWN, _DIGEST_CHARACTERS = 400, 160
 """Eight tables of sysbench have fifty digests, and 400 of 160 characters fit into group_concat_max_len."""
 DIGEST_FIELDS = ("count", "ps", "lock_ps", "cpu_ps")
 _CPU_CONSUMER = "events_statements_cpu"
@@ -196,7 +196,7 @@ def columns_of(available: Available) -> dict[str, str]:
     digests = DIGESTS_TABLE in available.tables
     if digests and "statements_digest" in available.consumers and (available.digests or 0) <= DIGESTS_MAX:
         cpu = "SUM_CPU_TIME" if _CPU_CONSUMER in available.consumers else "'-'"
-        columns["digests"] = _DIGESTS.format(cpu=cpu, characters=_DIGEST_CHARACTERS, shown=_DIGESTS_SHOWN)
+        columns["digests"] = _DIGESTS.format(cpu=cpu, characters=_DIGEST_CHARACTERS, shown=DIGESTS_SHOWN)
         columns["digest_rows"] = DIGESTS_QUERY
     return columns
 

@@ -24,6 +24,8 @@ from volbench.measure.sample.server.own_account import OwnAccount
 from volbench.measure.sample.shared import Shared
 
 GENERATION = ("connection", "")
+ALL_DIGESTS = ("all_digests", "")
+"""There where the reading has each digest of the server: one that it lacks has not run before."""
 PROGRAM = "program"
 _BACKGROUND_KINDS = frozenset(parse.WAIT_CLASSES[name] for name in parse.BACKGROUND_WAITS)
 STATEMENT_BUCKET = "statement_bucket"
@@ -168,9 +170,7 @@ class PerformanceSchema(Sampler):
         for kind, sums in parse.sums_by_class(texts.get("background", ""), parse.FILE_CLASSES, None).items():
             values["background_ps", kind] = sums[1]
         values |= self._waits(texts)
-        for digest, sums_of in parse.parse_digests(texts.get("digests", "")):
-            values |= {(f"digest_{name}", digest): number for name, number in sums_of.items()}
-        return values
+        return values | _digests(texts)
 
     def _own_statements(self) -> tuple[int, int, int, int]:
         """Of our own connection, as _STATEMENT_COUNTERS; zero where the query has left them out."""
@@ -219,10 +219,22 @@ class PerformanceSchema(Sampler):
             yield from change.rows(_of_query(change, digests), query)
 
 
+def _digests(texts: Mapping[str, str]) -> Values:
+    """Return what each digest counts, and whether these are all of them."""
+    values: Values = {}
+    for digest, sums_of in parse.parse_digests(texts.get("digests", "")):
+        values |= {(f"digest_{name}", digest): number for name, number in sums_of.items()}
+    if 0 < int(texts.get("digest_rows") or 0) <= parse.DIGESTS_SHOWN:
+        values[ALL_DIGESTS] = 1
+    return values
+
+
 def _queries(change: Change) -> dict[str, list[str]]:
     """Digests that are the same but for numbers in their names, such as those of sbtest1 and sbtest2."""
     digests_by_text: dict[str, list[str]] = {}
-    for digest in change.entities("digest_count"):
+    has_all = ALL_DIGESTS in change.before.values
+    later = [digest for name, digest in change.after.values if name == "digest_count"]
+    for digest in later if has_all else change.entities("digest_count"):
         if is_own_digest(digest.partition(" ")[2]):
             continue
         digests_by_text.setdefault(_NUMBERED.sub("N", digest.partition(" ")[2]), []).append(digest)
@@ -237,9 +249,15 @@ def _of_query(change: Change, digests: list[str]) -> Iterator[tuple[str, float |
         ("lock_ps", "query_lock_s_per_s", _PS_PER_S),
         ("cpu_ps", "query_cpu_s_per_s", _PS_PER_S),
     ):
-        grown = [change.grown(f"digest_{name}", digest) for digest in digests]
+        grown = [_grown(change, f"digest_{name}", digest) for digest in digests]
         values = [value for value in grown if value is not None]
         yield metric, sum(values) / unit / change.dt_s if len(values) == len(grown) else None
+
+
+def _grown(change: Change, counter: str, digest: str) -> float | None:
+    """By how much a digest's counter grew; all of it where the reading before had all digests, and not this one."""
+    is_new = ALL_DIGESTS in change.before.values and ("digest_count", digest) not in change.before.values
+    return change.after.values.get((counter, digest)) if is_new else change.grown(counter, digest)
 
 
 def _statements(change: Change) -> Iterator[tuple[str, float | None]]:

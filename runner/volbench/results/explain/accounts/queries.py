@@ -16,6 +16,8 @@ from volbench.results.explain.accounts.budget import ends_early
 from volbench.results.stats.grid import Floats, Grid
 
 TEXTS_MIN = 0.5
+COUNTED_MIN = 0.9
+"""Of the statements of a server that volbench started; each one has a text, so nearly all of them are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +45,10 @@ class QueryCost:
 def query_costs(grid: Grid) -> tuple[QueryCost, ...]:
     """All texts of a window but our own, the one with most time first; empty where they are not told apart.
 
-    Empty, too, where texts are known of less than TEXTS_MIN of all statements or of their time: MariaDB keeps none
-    of what is executed as a prepared statement, a server has more digests than are read, and shares of the rest
-    would mislead. So would those of a part of the window, see `ends_early`.
+    Empty, too, where texts are known of less than TEXTS_MIN of all statement time: MariaDB keeps none of what is
+    executed as a prepared statement, and shares of the rest would mislead. So would those of a part of the window,
+    see `ends_early`, and of a measured server those of less than COUNTED_MIN of its statements: some texts are
+    counted in part then.
     """
     texts = [text for text in grid.entities(*PerformanceSchema.query_s_per_s) if not is_own_digest(text)]
     columns = [grid.column(*PerformanceSchema.query_s_per_s, text) for text in texts]
@@ -57,8 +60,11 @@ def query_costs(grid: Grid) -> tuple[QueryCost, ...]:
     if statements is not None and sum(cost.time_s for cost in costs) < TEXTS_MIN * _total(statements, grid.width_s):
         return ()
     counted = grid.column(*PerformanceSchema.statements_per_s)
-    if counted is not None and sum(cost.statements for cost in costs) < TEXTS_MIN * _total(counted, grid.width_s):
-        return ()
+    is_observed = bool(grid.entities(*PerformanceSchema.query_rows_examined_per_s))  # the texts with most time only
+    if counted is not None and not is_observed:
+        known_statements = sum(cost.statements for cost in costs)
+        if known_statements < COUNTED_MIN * _total(counted, grid.width_s):
+            return ()
     return tuple(sorted((cost for cost in costs if cost.time_s > 0), key=lambda cost: (-cost.time_s, cost.query)))
 
 
