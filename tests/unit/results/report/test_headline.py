@@ -339,10 +339,8 @@ def test_of_several_figures_the_adjusted_ones_are_named(tmp_path: Path) -> None:
     """`Adjusted for other work` stood behind a figure that the page below lists as not adjusted."""
     report = report_of(tmp_path, 1.0, 0.4, 0.1)
     adjustment = Adjustment(covariate="cpu_wanted", low=0.7, high=0.9, slopes=(0.4, 0.7), differ=False)
-    rows = [
-        row.model_copy(update={"adjustments": (adjustment,)}) if row.candidate == "c" else row
-        for row in report.comparisons
-    ]
+    of_c = {"adjustments": (adjustment,)}
+    rows = [row.model_copy(update=of_c if row.candidate == "c" else {}) for row in report.comparisons]
     pairs = summarise(cast("Iterable[Comparison]", rows))
     text = headline_of(pairs, report.cells, ("a", "b", "c"), ()).text
     assert " than a, that of c adjusted for other work;" in f"{text};"
