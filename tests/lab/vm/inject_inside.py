@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -24,6 +23,8 @@ from volbench.measure.execute.cell.progress import Progress, read_progress
 
 SHARE = Path("/share")
 SLICE, SERVICE = Path("/sys/fs/cgroup/lab.slice"), Path("/sys/fs/cgroup/lab.slice/mysql.service")
+INJECTION = Path("/sys/fs/cgroup/injection")
+"""The group of what an injection starts. fio leaves its session, and a kill of that session left it reading."""
 DATA = Path("/mnt/data")
 VOLUME, FOREIGN = DATA / "volume", DATA / "foreign.bin"
 FOREIGN_MIB = 64
@@ -98,10 +99,9 @@ class Injection:
         """Switch it off; what could not be switched is in the record."""
         self.record["off_s"] = time.monotonic()
         if self._running is not None:
-            if self._running.poll() is None:
-                os.killpg(self._running.pid, signal.SIGKILL)
-            elif self._running.returncode:
+            if self._running.poll():
                 self.record["errors"].append(f"begin: exit code {self._running.returncode}")
+            (INJECTION / "cgroup.kill").write_text("1")
             self._running.wait(timeout=30)
         if "throttle" in self.spec:
             set_throttle({letter: {} for letter in self.spec["throttle"]})
@@ -111,7 +111,9 @@ class Injection:
     def _bash(self, script: str) -> subprocess.Popen[bytes]:
         log = (SHARE / "injections.log").open("ab")
         return subprocess.Popen(
-            ["bash", "-xc", f"{self._environment}\n{script}"], stdout=log, stderr=log, start_new_session=True
+            ["bash", "-xc", f"echo $$ >{INJECTION}/cgroup.procs\n{self._environment}\n{script}"],
+            stdout=log,
+            stderr=log,
         )
 
 
@@ -157,6 +159,7 @@ def disks() -> dict[str, str]:
 def make_groups() -> None:
     """A service in a slice, with the controllers of a system that runs systemd."""
     SERVICE.mkdir(parents=True, exist_ok=True)
+    INJECTION.mkdir(exist_ok=True)
     for group in (SLICE.parent, SLICE):
         (group / "cgroup.subtree_control").write_text("+io +cpu +memory")
 
