@@ -39,7 +39,7 @@ def test_every_proof_refuses_a_machine_in_which_nothing_acted(name: str) -> None
         f"disk.{proof.get('disk')}.{item}": 0.0
         for item in ("reads", "writes", "read_ms", "write_ms", "read_sectors", "write_sectors")
     }
-    idle = samples({**still, "cpu.throttled_usec": 0.0, "memory.high": 0.0})
+    idle = samples({**still, "cpu.throttled_usec": 0.0, "memory.high": 0.0, "memory.max": 0.0})
     _, missing = prove(proof, idle)
     assert bool(missing) is (proof["of"] not in ("set", "quiet", "still"))
 
@@ -50,6 +50,12 @@ def test_a_limit_is_proven_at_its_rate_and_not_far_below() -> None:
     assert prove(proof, at) == ({"iops of 60": 59.0}, [])
     below = samples({f"disk.{DISK}.reads": 0.0, f"disk.{DISK}.writes": 20.0})
     assert prove(proof, below)[1] == ["33% of the limit"]
+
+
+def test_a_limit_in_bytes_of_one_direction_counts_that_direction() -> None:
+    observed = samples({f"disk.{DISK}.read_sectors": 4096.0, f"disk.{DISK}.write_sectors": 2048.0})
+    assert prove({"of": "limit", "disk": DISK, "write_bytes": 1_048_576}, observed)[1] == []
+    assert prove({"of": "limit", "disk": DISK, "read_bytes": 1_048_576}, observed)[1] == ["200% of the limit"]
 
 
 def test_a_bucket_is_judged_by_the_time_after_it_is_empty() -> None:
@@ -68,6 +74,14 @@ def test_foreign_reads_are_those_beyond_the_services_own() -> None:
     assert prove(proof, samples({f"disk.{DISK}.reads": 100.0, "group.259:2.rios": 95.0}))[1] == [
         "5 foreign reads/s"
     ]
+
+
+def test_foreign_writes_are_those_beyond_the_services_own() -> None:
+    proof = {"of": "foreign", "disk": DISK, "kind": "write", "iops": 60}
+    observed = samples({f"disk.{DISK}.writes": 140.0, f"disk.{DISK}.reads": 0.0, "group.259:2.wios": 50.0})
+    assert prove(proof, observed) == ({"foreign writes/s": 90.0}, [])
+    alone = samples({f"disk.{DISK}.writes": 140.0, f"disk.{DISK}.reads": 0.0, "group.259:2.wios": 100.0})
+    assert prove(proof, alone)[1] == ["40 foreign writes/s"]
 
 
 def test_what_has_acted_is_not_run_again(tmp_path: Path) -> None:
