@@ -23,7 +23,7 @@ from sales import LOST_COLUMN, OF_A_STATE, SCHEMA, arrivals, fill, production, r
 
 import volbench
 from volbench.machine.engine.connection import Account
-from volbench.validation.replay.evaluation import FOREIGN_CPU_MAX
+from volbench.validation.replay.evaluation import ALLOWANCE_MS, FOREIGN_CPU_MAX
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 SECONDS, PER_S = 8.0, 90.0
@@ -32,6 +32,8 @@ ATTEMPTS = 3
 LOG = "slow.log"
 LATE_MAX = 0.2
 """Of the plan: the share of statements that may begin late."""
+FACTOR = 1.5
+"""The plan's: a class is slower beyond it."""
 STARVED = 3.0
 """Classes that did not change and take so many times as long: they waited for CPUs, each in its own way."""
 MEASURABLE_MS = 0.5
@@ -113,11 +115,14 @@ def judged(pair: Pair, out: Path, expected: list[str]) -> Any:
 def too_busy(result: Any) -> bool:
     """Whether the replay is undecided, and says with evidence that the machine was too busy.
 
-    Any other doubt is a failure, and so is a machine that was not busy: other work on its CPUs, or late statements.
+    A class that may be slower is another doubt where the machine was not. Any third doubt is a failure, and so is a
+    machine that was not busy: other work on its CPUs, or late statements.
     """
     check, replay = check_of(result), result["replay"]
     if check["decision"] != "undecided":
         return False
+    if "may be slower than the log" in check["text"]:
+        return bool(replay["foreign_cpu_ratio"] > FOREIGN_CPU_MAX)
     if "too busy to judge" in check["text"]:
         assert replay["foreign_cpu_ratio"] > FOREIGN_CPU_MAX, replay
     else:
@@ -139,6 +144,11 @@ def times_as_slow(result: Any, fingerprint: str) -> tuple[float, float]:
     own = ratios.pop(fingerprint)
     assert ratios, "no other class takes long enough"
     return own, math.exp(fmean(map(math.log, ratios.values())))
+
+
+def unproven(result: Any) -> list[str]:
+    """Classes whose median is beyond the limit, which their intervals do not prove."""
+    return [item["fingerprint"] for item in result["replay"]["classes"] if item["unproven"]]
 
 
 def slower(result: Any) -> list[str]:
@@ -166,9 +176,10 @@ def test_beside_busy_loops_a_twin_is_never_called_slower(tmp_path: Path, pair: P
 def test_a_class_three_times_slower_is_named_and_no_other(tmp_path: Path, pair: Pair) -> None:
     """Beside other work its slowness shows against the other classes, which had the same.
 
-    It stays unnamed for two reasons only: the replay says that the machine was too busy, with evidence, or the log
-    itself is of a busier time, which made all classes slower in it, so that none is slow against it. Where the
-    classes that did not change took several times as long, their quotient tells nothing: then it has to say so.
+    It stays unnamed for three reasons only: the replay says that the machine was too busy, with evidence; it says
+    that this class may be slower, which its intervals do not prove; or the log is of a busier time, so that its
+    median is not beyond the limit. Where the classes that did not change took several times as long, their quotient
+    tells nothing: then it has to say so.
     """
     run(pair.candidate, LOST_COLUMN)
     result = judged(pair, tmp_path, [OF_A_STATE])
@@ -177,9 +188,14 @@ def test_a_class_three_times_slower_is_named_and_no_other(tmp_path: Path, pair: 
         assert 1.7 < own / remaining < 6, result["replay"]["classes"]
     if too_busy(result):
         return
+    if check_of(result)["decision"] == "undecided":
+        assert OF_A_STATE in unproven(result), check_of(result)
+        return
     if slower(result) == []:
-        assert remaining < 0.85, f"the log is not of a busier time: {own:.2f} and {remaining:.2f} times"
-        assert own < 2.2, "slow against the log, and not named"  # 1.5 times is the plan's factor, and 1 ms
+        row = next(row for row in result["replay"]["classes"] if row["fingerprint"] == OF_A_STATE)
+        allowance_ms = max(ALLOWANCE_MS, result["replay"]["round_trip_ms_p95"])
+        limit_ms = FACTOR * row["logged_ms_p50"] + allowance_ms
+        assert row["service_ms_p50"] <= limit_ms, "slow against the log, and a go"
         return
     assert slower(result) == [OF_A_STATE], result["replay"]["classes"]
     assert check_of(result)["decision"] == "no-go"

@@ -140,6 +140,7 @@ def query_checks(
     yield _rows_check(compared, values=values, notes=notes)
     timed = [comparison for comparison in compared if comparison.shift is not None]
     slower = [_slower_text(comparison) for comparison in compared if comparison.slower]
+    unproven = [f"may be slower: {_slower_text(comparison)}" for comparison in compared if comparison.unproven]
     untimed = len(compared) - len(timed)
     classes = f"{len(timed)} of {_classes(len(compared))} were timed"
     yield decide_check(
@@ -147,9 +148,9 @@ def query_checks(
         compared=len(timed),
         text=f"{counted(len(slower), 'class is', 'classes are')} slower, {classes}"
         if slower
-        else f"none is slower: {classes}",
+        else f"none is slower{' beyond doubt' if unproven else ''}: {classes}",
         faults=slower,
-        doubts=[f"{_classes(untimed)} could not be timed: see queries"] if untimed else [],
+        doubts=[*unproven, *([f"{_classes(untimed)} could not be timed: see queries"] if untimed else [])],
         nothing=_nothing_timed(compared),
     )
     planned = [comparison for comparison in compared if comparison.plans is not None]

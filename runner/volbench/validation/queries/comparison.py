@@ -47,7 +47,8 @@ class QueryComparison:
     """One class on both servers.
 
     `shift` is that of the time of the slowest sample; `rows` counts the source's rows of all equal samples.
-    `error_code` is the server's, 0 for a failure without one.
+    `error_code` is the server's, 0 for a failure without one. `unproven`: it took longer than the margin allows,
+    which its rounds do not prove.
     """
 
     query: QueryClass
@@ -58,6 +59,7 @@ class QueryComparison:
     error_code: int = 0
     shift: Shift | None = None
     slower: bool = False
+    unproven: bool = False
     source_ms: float | None = None
     candidate_ms: float | None = None
     plans: tuple[str, str] | None = None
@@ -92,8 +94,9 @@ def compare_queries(
 ) -> list[QueryComparison]:
     """Compare every class on both servers; slower ones with Holm's correction over all timed classes.
 
-    A class that seems slower is measured again a little later, and must be slower both times: all rounds of a class
-    take milliseconds, so a checkpoint or another process that hits one server for as long would look the same.
+    A class that seems slower, proven or not, is measured again a little later, and the second measurement counts:
+    all rounds of a class take milliseconds, so a checkpoint or another process that hits one server for as long
+    would look the same. So a class is slower when it is in both.
 
     Args:
         source: server.
@@ -110,15 +113,27 @@ def compare_queries(
         progress(query.fingerprint[:60], index / len(classes))
         compared.append(_compare_class(_Pair(source, candidate, clock), query, rounds))
     judged = list(_with_verdicts(compared))
-    if any(comparison.slower for comparison in judged):
+    if any(map(_seems_slower, judged)):
         pause(CONFIRMATION_DELAY_S)
     repeated = [
         _compare_class(_Pair(source, candidate, clock), comparison.query, rounds)
         for comparison in judged
-        if comparison.slower
+        if _seems_slower(comparison)
     ]
-    confirmed = iter(list(_with_verdicts(repeated)))
-    return [next(confirmed) if comparison.slower else comparison for comparison in judged]
+    second = iter(list(_with_verdicts(repeated)))
+    return [
+        _confirmed(comparison, next(second)) if _seems_slower(comparison) else comparison for comparison in judged
+    ]
+
+
+def _seems_slower(comparison: QueryComparison) -> bool:
+    return comparison.slower or comparison.unproven
+
+
+def _confirmed(first: QueryComparison, second: QueryComparison) -> QueryComparison:
+    """Return the second measurement: slower where both prove it, unproven where only the second one does."""
+    slower = first.slower and second.slower
+    return replace(second, slower=slower, unproven=_seems_slower(second) and not slower)
 
 
 def rounds_for(classes: int, *, alpha: float = 0.05) -> int:
@@ -267,7 +282,8 @@ def _with_verdicts(compared: Sequence[QueryComparison]) -> Iterator[QueryCompari
             verdict = judge(
                 comparison.shift, better="lower", margin=SLOWER_MARGIN, p_adjusted=adjusted[id(comparison)]
             ).verdict
-            yield replace(comparison, slower=verdict == "worse")
+            is_beyond = comparison.shift.ratio > 1 + SLOWER_MARGIN
+            yield replace(comparison, slower=verdict == "worse", unproven=is_beyond and verdict != "worse")
         else:
             yield comparison
 

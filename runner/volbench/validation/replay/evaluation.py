@@ -131,14 +131,18 @@ def redact_errors(outcome: Replayed) -> Replayed:
 
 
 def replay_check(outcome: Replayed, plan: ReplayPlan) -> CheckRow:
-    """Return go when no class with enough statements is slower, undecided when the client was too slow itself."""
+    """Return no-go with a class that is slower beyond doubt, go when no median is beyond the limit, else undecided.
+
+    A median beyond the limit is no go, even where too few or too scattered statements do not prove it. The text of
+    a go says for how many classes the intervals prove that it is not.
+    """
     errors, doubts = list(_errors(outcome, plan)), list(_doubts(outcome, plan))
     slower = [
         f"{statement_class.slower}: {statement_class.fingerprint[:160]}"
         for statement_class in outcome.classes
         if statement_class.slower
     ]
-    undecided = list(_undecided_classes(outcome))
+    undecided = [*_undecided_classes(outcome), *_unproven_classes(outcome)]
     if outcome.sent < outcome.statements:
         count = outcome.statements - outcome.sent
         not_sent = counted(count, "statement was", "statements were")
@@ -154,7 +158,7 @@ def replay_check(outcome: Replayed, plan: ReplayPlan) -> CheckRow:
     if faults:
         result = f"; {counted(len(faults), 'fault')}"
     else:
-        result = "" if doubts or undecided else f"; none is {plan.slower:g} times as slow as the log"
+        result = "" if doubts or undecided else _passed(outcome, plan)
     return decide_check(
         "replay",
         compared=judged,
@@ -164,6 +168,16 @@ def replay_check(outcome: Replayed, plan: ReplayPlan) -> CheckRow:
         notes=list(_notes(outcome, plan)),
         nothing=f"{summary}: no class has the {STATEMENTS_MIN} statements without an error that a median needs",
     )
+
+
+def _passed(outcome: Replayed, plan: ReplayPlan) -> str:
+    """Return what a go says about the classes, and for how many of them it is proven."""
+    judged = [statement_class for statement_class in outcome.classes if _has_median(statement_class)]
+    excluded = sum(statement_class.excluded for statement_class in judged)
+    if excluded == len(judged):
+        return f"; none is {plan.slower:g} times as slow as the log"
+    of_judged = f"{excluded} of {len(judged)}" if excluded else "none of them"
+    return f"; no median is {plan.slower:g} times the log's, which is proven for {of_judged}"
 
 
 def _errors(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
@@ -216,6 +230,18 @@ def _undecided_classes(outcome: Replayed) -> Iterator[str]:
     )
     for statement_class in undecided:
         yield f"undecided: {statement_class.undecided}: {statement_class.fingerprint[:160]}"
+
+
+def _unproven_classes(outcome: Replayed) -> Iterator[str]:
+    """Yield classes whose median is beyond the limit without proof, and what would prove it."""
+    unproven = [statement_class for statement_class in outcome.classes if statement_class.unproven]
+    if unproven:
+        busy = _machine_was_busy(outcome)
+        remedy = "repeat the replay on an idle or another machine" if busy else "replay a longer log"
+        count = counted(len(unproven), "class", "classes")
+        yield f"{count} may be slower than the log: the intervals do not prove it; {remedy}"
+    for statement_class in unproven:
+        yield f"may be slower: {statement_class.unproven}: {statement_class.fingerprint[:160]}"
 
 
 def _notes(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
@@ -293,6 +319,8 @@ def _class(fingerprint: str, executions: Sequence[Execution], limit: _Limit) -> 
         response_ms_p95=_rank(response, 0.95),
         slower=slower,
         undecided="" if slower else slower_as_measured,
+        unproven="" if slower_as_measured else limit.describe_unproven(logged, service_without_client),
+        excluded=limit.excludes(logged, service),
     )
 
 
@@ -318,6 +346,23 @@ class _Limit:
             " from when they were due", logged, response, QUEUED_ALLOWANCE_MS
         )
 
+    def describe_unproven(self, logged: Sequence[float], service: Sequence[float]) -> str:
+        """Return how the median of a class is beyond the limit, which its intervals do not prove; else empty."""
+        was, became = _rank(logged, 0.5), _rank(service, 0.5)
+        if min(len(logged), len(service)) < STATEMENTS_MIN or was is None or became is None:
+            return ""
+        if became <= self._beyond(was, 0.5, ALLOWANCE_MS):
+            return ""
+        return f"p50 {number(was)} ms in the log became {number(became)} ms" + _times(was, became)
+
+    def excludes(self, logged: Sequence[float], service: Sequence[float]) -> bool:
+        """Return whether the intervals prove that the median of a class is not beyond the limit."""
+        low, _ = bounds(logged, 0.5, alpha=self.alpha)
+        _, high = bounds(service, 0.5, alpha=self.alpha)
+        if min(len(logged), len(service)) < STATEMENTS_MIN or low is None or high is None:
+            return False
+        return high <= self._beyond(low, 0.5, ALLOWANCE_MS)
+
     def beyond_stretch(self, logged: Sequence[float], service: Sequence[float]) -> bool:
         """Return whether a class that seems slower is slower whatever other work on the candidate's machine did.
 
@@ -333,7 +378,7 @@ class _Limit:
         if high is None or low is None or math.isinf(self.stretch):
             return False
         stretch_max = 1 + 2 * (self.stretch - 1)
-        return low > stretch_max * self.factor * high + max(ALLOWANCE_MS, self._rtt_ms(0.5))
+        return low > self._beyond(stretch_max * high, 0.5, ALLOWANCE_MS)
 
     def _describe(self, since: str, logged: Sequence[float], measured: Sequence[float], allowance_ms: float) -> str:
         """Return how a class is slower, by the exact bounds of the first level that proves it; else empty."""
@@ -344,20 +389,27 @@ class _Limit:
             low, _ = bounds(measured, level, alpha=self.alpha)
             if high is None or low is None:
                 continue
-            if low > self.factor * high + max(allowance_ms, self._rtt_ms(level)):
+            if low > self._beyond(high, level, allowance_ms):
                 was, became = _rank(logged, level) or 0.0, _rank(measured, level) or 0.0
-                times = f", {number(became / was)} times" if was else ""
                 return (
                     f"p{level * 100:g} {number(was)} ms (at most {number(high)}) in the log "
                     f"became {number(became)} ms "
-                    f"(at least {number(low)}){since}{times}"
+                    f"(at least {number(low)}){since}{_times(was, became)}"
                 )
         return ""
+
+    def _beyond(self, logged_ms: float, level: float, allowance_ms: float) -> float:
+        """Return the limit of a quantile, in ms: the factor, plus what client and network may add."""
+        return self.factor * logged_ms + max(allowance_ms, self._rtt_ms(level))
 
     def _rtt_ms(self, level: float) -> float:
         """Return the upper bound of the round trip; the maximum where there are few."""
         _, high = bounds(self.rtts_ms, level, alpha=self.alpha)
         return high if high is not None else max(self.rtts_ms, default=0.0)
+
+
+def _times(was: float, became: float) -> str:
+    return f", {number(became / was)} times" if was else ""
 
 
 def bounds(ordered: Sequence[float], level: float, *, alpha: float) -> tuple[float | None, float | None]:

@@ -13,6 +13,7 @@ from volbench.core.sql.fingerprint import fingerprint
 from volbench.core.sql.guard import refuse_writes
 from volbench.errors import Refused, StepFailed
 from volbench.measure.workload.replay.logged_statement import LoggedStatement
+from volbench.validation.checks import query_checks
 from volbench.validation.queries.classes import query_classes
 from volbench.validation.queries.comparison import QueryComparison, compare_queries, plan_text, rounds_for
 from volbench.validation.source.server import Rows
@@ -108,6 +109,20 @@ def test_three_times_slower_is_slower_and_the_same_is_not() -> None:
     assert not compare("SELECT 1", slow(0.012), slow(0.004)).slower
 
 
+def test_twice_as_slow_without_proof_is_no_go() -> None:
+    """A third of the rounds are quicker than the source's, the others four times as slow."""
+    took = itertools.cycle([0.003, 0.016, 0.016])
+
+    def answer() -> Rows:
+        return slow(next(took))()
+
+    comparison = compare("SELECT 1", slow(0.004), answer)
+    assert (comparison.slower, comparison.unproven) == (False, True)
+    row = next(row for row in query_checks([comparison]) if row.check == "times")
+    assert row.decision == "undecided"
+    assert row.text.startswith("none is slower beyond doubt: 1 of 1 class were timed; not decided: may be slower: ")
+
+
 def test_what_is_slow_for_a_moment_only_is_not_called_slower() -> None:
     """All rounds of a class fit into a checkpoint's time."""
     took = itertools.chain([0.012] * (rounds_for(1) + 1), itertools.repeat(0.004))
@@ -115,7 +130,8 @@ def test_what_is_slow_for_a_moment_only_is_not_called_slower() -> None:
     def answer() -> Rows:
         return slow(next(took))()
 
-    assert not compare("SELECT 1", slow(0.004), answer).slower
+    comparison = compare("SELECT 1", slow(0.004), answer)
+    assert (comparison.slower, comparison.unproven) == (False, False)
 
 
 def test_what_is_too_fast_to_judge_is_not_judged() -> None:

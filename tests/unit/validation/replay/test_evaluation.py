@@ -31,12 +31,13 @@ def outcome(
     held_s: float = 0.0,
     machine: Machine | None = None,
     plan: ReplayPlan = PLAN,
+    log_ratios: tuple[float, ...] = (1.0,),
 ) -> tuple[Replayed, CheckRow]:
     """One class of statements of about 10 ms that take `ratio` times as long, some with an error."""
     draw = random.Random(7)
     answers = []
     for number in range(count):
-        logged_s = 0.01 * draw.lognormvariate(0, 0.3)
+        logged_s = 0.01 * draw.lognormvariate(0, 0.3) * log_ratios[number % len(log_ratios)]
         due = ScheduledStatement(
             at_s=number * 0.1, connection=1, schema="shop", sql="SELECT 1", class_index=0, logged_s=logged_s
         )
@@ -78,6 +79,22 @@ def test_few_statements_are_judged_by_their_median() -> None:
     check = outcome(count=60, ratio=3.0)[1]
     assert (check.decision, "p50" in check.details[0]) == ("no-go", True)
     assert outcome(count=60, ratio=1.2)[1].decision == "go"
+
+
+def test_a_median_beyond_the_limit_is_never_a_go() -> None:
+    """A log two fifths of which are of a busier time has a median with wide bounds, and 1.9 times was a go."""
+    result, check = outcome(ratio=2.6, log_ratios=(1.0, 1.0, 1.0, 4.0, 4.0))
+    assert result.classes[0].slower == ""
+    assert check.decision == "undecided", check
+    assert "1 class may be slower than the log" in check.text
+    assert "p50 13.4 ms in the log became 25.8 ms, 1.93 times" in check.details[1]
+
+
+def test_a_go_says_for_how_many_classes_it_is_proven() -> None:
+    assert "none is 1.5 times as slow as the log" in outcome(ratio=1.0)[1].text
+    few = outcome(count=25, ratio=1.2)[1]
+    assert few.decision == "go"
+    assert "no median is 1.5 times the log's, which is proven for none of them" in few.text
 
 
 def test_what_the_way_to_the_server_takes_makes_no_class_slower() -> None:

@@ -139,6 +139,12 @@ class ReplayClass(Record):
     undecided: str = Field(
         default="", description="How it seems slower, where the busy machine of the client can have made it so."
     )
+    unproven: str = Field(
+        default="", description="How its median is beyond the limit, which the intervals do not prove; else empty."
+    )
+    excluded: bool = Field(
+        default=False, description="Whether the intervals prove that its median is not beyond the limit."
+    )
 
 
 class Replayed(Record):

@@ -7,7 +7,7 @@ from typing import get_args
 
 from volbench.core.base.text import escape_controls, number
 from volbench.core.records.goals.gate import ConditionRow
-from volbench.core.records.validation.result import CheckName, Replayed, ServerSide, Validation
+from volbench.core.records.validation.result import CheckName, ReplayClass, Replayed, ServerSide, Validation
 from volbench.results.report.formats.gate import MARKS, condition_details, decisions_junit, escaped
 from volbench.results.report.formats.signed_page import signed_page
 
@@ -86,11 +86,17 @@ REPLAY_HEADS = (
 )
 
 
+def _verdict(statement_class: ReplayClass) -> str:
+    if statement_class.slower:
+        return "slower: "
+    return "may be slower: " if statement_class.undecided or statement_class.unproven else ""
+
+
 def replay_rows(replay: Replayed) -> list[tuple[str, ...]]:
     """Return the classes with most time in the log; an unknown time is a dash."""
     return [
         (
-            f"{'slower: ' if statement_class.slower else ''}{statement_class.fingerprint[:120]}",
+            f"{_verdict(statement_class)}{statement_class.fingerprint[:120]}",
             str(statement_class.statements),
             str(statement_class.errors),
             *(
