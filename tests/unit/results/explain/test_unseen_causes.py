@@ -134,6 +134,28 @@ def test_whose_tasks_they_are_says_who_is_held_back(
     assert "20 % busy" in named.evidence[0].text
 
 
+@pytest.mark.parametrize(
+    ("server", "client", "cause"),
+    [
+        ((0.062, 4.7), (0.026, 2.07), "cpu.server_saturated"),
+        ((0.062, 2.07), (0.026, 4.7), "cpu.client_saturated"),
+    ],
+)
+def test_of_two_that_are_held_the_loop_waits_for_the_longer(
+    server: tuple[float, float], client: tuple[float, float], cause: str
+) -> None:
+    """Recorded under cpu.max of a group with both; then the same with sides changed."""
+    busy = {
+        ("cpu", "user_ratio", ""): 0.094,
+        ("cpu", "system_ratio", ""): 0.051,
+        ("cpu", "least_busy_ratio", ""): 0.114,
+    }
+    case = replace(with_columns(apart(case_of("client-quota"), server, client), busy), threads=4)
+    findings = explain_case(case).findings
+    assert [(finding.cause, finding.one_of_two) for finding in findings] == [(cause, False)]
+    assert [row.metric for row in findings[0].evidence[:2]] == ["held_back_s_per_s"] * 2, "both are shown"
+
+
 @pytest.mark.parametrize(("least", "is_held"), [(0.15, True), (0.6, False)])
 def test_tasks_that_wait_for_one_cpu_while_another_is_idle_are_held_back(least: float, is_held: bool) -> None:
     """A cpuset: 60 % of all CPU time is used, and one CPU is nearly idle. The series are made up."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from volbench.core.records.named_metrics import CPU
 from volbench.core.records.report import EvidenceRow
@@ -59,18 +60,25 @@ def held_findings(case: Case) -> list[Cause]:
 
 
 def _held(case: Case) -> list[Cause]:
-    """Whom something holds back from idle CPUs: the server, the load, or one of the two."""
+    """Whom something holds back from idle CPUs: the server, the load, or one of the two.
+
+    Where both are held, as in one group with a quota, the loop waits for the one that is held for longer.
+    """
     if case.is_served:
         return []
     sides = {side: task_use(case.grid, side) for side in (CLIENT, SERVER)}
     known = {side: use for side, use in sides.items() if use is not None}
     if not known and (whole := task_use(case.grid, CELL)) is not None:
         return [*_either(case, whole)]
-    return [
-        _finding(case, side, use, share)
-        for side, use in known.items()
-        if (share := _held_share(case, side, use)) is not None
-    ]
+    shares = {side: share for side, use in known.items() if (share := _held_share(case, side, use)) is not None}
+    if not shares:
+        return []
+    longest = max(shares, key=lambda side: (shares[side], mean(known[side].delay) or 0.0))
+    beside = [one for side in shares if side != longest for one in _rows(case, side, known[side])]
+    if beside:
+        beside.append(row("decide", None, "1", _DECIDE))
+    first = _finding(case, longest, known[longest], shares[longest])
+    return [replace(first, evidence=(*first.evidence, *beside))]
 
 
 def _held_share(case: Case, side: str, use: TaskUse) -> float | None:
