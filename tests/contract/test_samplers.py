@@ -68,7 +68,7 @@ def cgroup_values() -> Values:
 
 
 def cgroup_cpu_values() -> Values:
-    return {(name, "server"): 5 for name in ("used_us", "periods", "throttled")}
+    return {(name, "server"): 5 for name in ("used_us", "periods", "throttled", "throttled_us")}
 
 
 def cgroup_memory_values() -> Values:

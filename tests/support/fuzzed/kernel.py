@@ -108,7 +108,7 @@ def _proc_files() -> Iterable[Reader]:
     texts_of = (
         ("list-of-cpus", stat.parse_cpu_list, "1-3,5,8191\n"),
         ("memory.events", cgroup.parse_counts, "low 0\nhigh 12\nmax 3\noom 0\n"),
-        ("cpu.stat", cgroup.parse_cpu_stat, "usage_usec 55\nuser_usec 1\nnr_periods 7\nnr_throttled 2\n"),
+        ("cpu.stat", cgroup.parse_cpu_stat, "usage_usec 5\nnr_periods 7\nnr_throttled 2\nthrottled_usec 9\n"),
         ("performance-schema-lines", statements.parse_lines, "wait/io/file/innodb/innodb_data_file 5 6 7\nx 1 2"),
         (
             "performance-schema-digests",

@@ -21,6 +21,7 @@ class CgroupCpu:
 
     cpus_used = NamedMetric("cgroup_cpu", "cpus_used")
     throttled_ratio = NamedMetric("cgroup_cpu", "throttled_ratio")
+    throttled_s_per_s = NamedMetric("cgroup_cpu", "throttled_s_per_s")
 
 
 class CgroupIo:

@@ -258,14 +258,31 @@ class Case(Given):
         return min(1.0, (mean(used + delayed) or 0.0) / self.threads)
 
     @cached_property
+    def shared_throttled(self) -> float | None:
+        """Share of periods in which the CPU quota of a group with server and load held both back, median."""
+        return median(self.at(CgroupCpu.throttled_ratio, CELL))
+
+    @cached_property
     def server_throttled(self) -> float | None:
-        """Share of periods in which the server's CPU quota held it back, median; None without a quota."""
-        return median(self.at(CgroupCpu.throttled_ratio, "server"))
+        """Share of periods in which a CPU quota held the server back, median; None without a quota."""
+        own = median(self.at(CgroupCpu.throttled_ratio, SERVER))
+        return max((share for share in (own, self.shared_throttled) if share is not None), default=None)
+
+    @cached_property
+    def withheld_s(self) -> float | None:
+        """CPU seconds a second that a quota withheld from the server, all CPUs together; None: not known."""
+        known = (mean(self.at(CgroupCpu.throttled_s_per_s, who)) for who in (SERVER, CELL))
+        return max((seconds for seconds in known if seconds is not None), default=None)
 
     @property
     def is_throttled(self) -> bool:
-        """Whether a CPU quota holds the server back: an operation that is done waits for a CPU then, too."""
-        return self.server_throttled is not None and self.server_throttled >= limit.THROTTLED_MIN
+        """Whether a CPU quota holds the server back: an operation that is done waits for a CPU then, too.
+
+        In most of its periods, and for as much of the time as a cause must explain, where that is counted.
+        """
+        if self.server_throttled is None or self.server_throttled < limit.THROTTLED_MIN:
+            return False
+        return self.withheld_s is None or self.withheld_s >= limit.SHARE_MIN
 
     @cached_property
     def client_throttled(self) -> float | None:

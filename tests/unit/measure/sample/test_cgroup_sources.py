@@ -125,7 +125,7 @@ def test_no_hierarchy_with_an_account_is_none(tmp_path: Path) -> None:
 def test_the_cpu_account_of_a_group_of_version_1_and_of_its_quota(tmp_path: Path) -> None:
     """Half of the periods were held back, and half a CPU was used."""
     for controller, name, text in (
-        ("cpu", "cpu.stat", "nr_periods 10\nnr_throttled 5\nthrottled_time 123\n"),
+        ("cpu", "cpu.stat", "nr_periods 10\nnr_throttled 5\nthrottled_time 400000123\n"),
         ("cpuacct", "cpuacct.usage", "2500000000\n"),
     ):
         group = tmp_path / controller / "docker" / "abc"
@@ -136,14 +136,23 @@ def test_the_cpu_account_of_a_group_of_version_1_and_of_its_quota(tmp_path: Path
     assert sampler.probe().present
     values = sampler.read()
     sampler.close()
-    assert values == {("used_us", "server"): 2_500_000, ("periods", "server"): 10, ("throttled", "server"): 5}
+    assert values == {
+        ("used_us", "server"): 2_500_000,
+        ("periods", "server"): 10,
+        ("throttled", "server"): 5,
+        ("throttled_us", "server"): 400_000,
+    }
     later: dict[tuple[str, str], float] = {
         ("used_us", "server"): 3_000_000,
         ("periods", "server"): 20,
         ("throttled", "server"): 10,
+        ("throttled_us", "server"): 1_000_000,
     }
-    result = rates(CgroupCpuAccount, values, later)
-    assert result == {("cpus_used", "server"): 0.5, ("throttled_ratio", "server"): 0.5}
+    assert rates(CgroupCpuAccount, values, later) == {
+        ("cpus_used", "server"): 0.5,
+        ("throttled_ratio", "server"): 0.5,
+        ("throttled_s_per_s", "server"): 0.6,
+    }
 
 
 def test_a_group_of_version_2_without_a_quota_has_no_throttled_ratio(tmp_path: Path) -> None:
@@ -177,17 +186,52 @@ def test_a_quota_of_the_slice_holds_back_the_service_in_it(tmp_path: Path) -> No
     """The service's own cpu.stat counts no throttled period: the slice's does."""
     service, slice_ = slices(tmp_path)
     (slice_ / "cpu.max").write_text("50000 100000\n")
-    (slice_ / "cpu.stat").write_text("usage_usec 900\nnr_periods 10\nnr_throttled 5\n")
+    (slice_ / "cpu.stat").write_text("usage_usec 900\nnr_periods 10\nnr_throttled 5\nthrottled_usec 70\n")
     files = find_cpu_files("0::/system.slice/mysql.service\n", tmp_path)
     assert files == (str(service / "cpu.stat"), str(slice_ / "cpu.stat"))
     sampler = CgroupCpuAccount({"server": files})
     before = sampler.read()
     (service / "cpu.stat").write_text("usage_usec 500100\nuser_usec 60\n")
-    (slice_ / "cpu.stat").write_text("usage_usec 900000\nnr_periods 20\nnr_throttled 13\n")
+    (slice_ / "cpu.stat").write_text("usage_usec 900000\nnr_periods 20\nnr_throttled 13\nthrottled_usec 1600070\n")
     after = sampler.read()
     sampler.close()
-    result = rates(CgroupCpuAccount, before, after)
-    assert result == {("cpus_used", "server"): 0.5, ("throttled_ratio", "server"): 0.8}
+    assert rates(CgroupCpuAccount, before, after) == {
+        ("cpus_used", "server"): 0.5,
+        ("throttled_ratio", "server"): 0.8,
+        ("throttled_s_per_s", "server"): 1.6,  # of two CPUs together
+    }
+
+
+@pytest.mark.parametrize("limited", ["service", "slice"])
+def test_a_quota_of_the_group_that_server_and_load_share_is_of_both(tmp_path: Path, limited: str) -> None:
+    """A run in a service of systemd, or in a container: everything of it is in one group."""
+    service, slice_ = slices(tmp_path)
+    group = service if limited == "service" else slice_
+    (group / "cpu.max").write_text("15000 100000\n")
+    (group / "cpu.stat").write_text("usage_usec 100\nnr_periods 10\nnr_throttled 5\nthrottled_usec 70\n")
+    server, _move = moved_server(tmp_path)
+    for process in ("77", "self"):
+        (tmp_path / "proc" / process / "cgroup").write_text("0::/system.slice/mysql.service\n")
+    sampler = CgroupCpuAccount({}, server=server, cgroups=tmp_path)
+    before = sampler.read()
+    (group / "cpu.stat").write_text("usage_usec 150100\nnr_periods 20\nnr_throttled 15\nthrottled_usec 1700070\n")
+    result = rates(CgroupCpuAccount, before, sampler.read())
+    sampler.close()
+    assert result["throttled_ratio", "cell"] == 1
+    assert result["throttled_s_per_s", "cell"] == 1.7
+    assert {entity for _, entity in result} == {"cell"}
+
+
+def test_a_shared_group_that_counts_no_quota_is_no_account(tmp_path: Path) -> None:
+    """A session without the CPU controller: it has the time of all that runs there, and no periods."""
+    slices(tmp_path)
+    server, _move = moved_server(tmp_path)
+    for process in ("77", "self"):
+        (tmp_path / "proc" / process / "cgroup").write_text("0::/system.slice/mysql.service\n")
+    sampler = CgroupCpuAccount({}, server=server, cgroups=tmp_path)
+    with pytest.raises(Unavailable, match="no quota"):
+        sampler.read()
+    sampler.close()
 
 
 def test_limits_of_the_slice_are_known_where_the_service_has_no_account(tmp_path: Path) -> None:

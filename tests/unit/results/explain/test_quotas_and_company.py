@@ -43,6 +43,41 @@ def test_a_quota_on_the_server_is_its_cpu_although_the_host_is_idle() -> None:
     assert "cpu.server_saturated" not in causes(case(QUIET, Storage(extra=held_back("server", 0.1))))
 
 
+def shared_quota(withheld_s: float) -> dict[tuple[str, str, str], np.ndarray]:
+    """Counted by a real kernel under cpu.max of a group with server and load; their waits, with sides changed."""
+    values = {
+        ("cgroup_cpu", "throttled_ratio", "cell"): 1.0,
+        ("cgroup_cpu", "throttled_s_per_s", "cell"): withheld_s,
+        ("cgroup_cpu", "cpus_used", "cell"): 0.15,
+        ("tasks", "cpus_used", "server"): 0.062,
+        ("tasks", "cpus_used", "client"): 0.026,
+        ("tasks", "run_delay_s_per_s", "server"): 2.07,
+        ("tasks", "run_delay_s_per_s", "client"): 4.7,
+    }
+    return {key: np.full(60, value) for key, value in values.items()}
+
+
+def test_a_quota_of_one_group_with_server_and_load_is_no_matter_of_the_load() -> None:
+    """The load waits longer than the server: with a quota of its own it would be the load's."""
+    findings = explain_case(case(QUIET, Storage(latency_ms=0.4, extra=shared_quota(1.83)))).findings
+    assert [finding.cause for finding in findings] == ["cpu.server_saturated"]
+    assert "server and load, which are in one group," in findings[0].evidence[0].text
+    assert "1.83 s" in findings[0].evidence[1].text
+
+
+@pytest.mark.parametrize(("withheld_s", "named"), [(0.14, False), (0.17, True)])
+def test_a_quota_explains_no_more_time_than_it_withheld(withheld_s: float, named: bool) -> None:
+    """Throttled in nearly all periods, for a moment in each: a larger quota brings at most that."""
+    quota = {
+        **held_back("server", 0.97),
+        ("cgroup_cpu", "throttled_s_per_s", "server"): np.full(60, withheld_s),
+    }
+    findings = explain_case(case(QUIET, Storage(latency_ms=0.4, extra=quota))).findings
+    saturated = [finding for finding in findings if finding.cause == "cpu.server_saturated"]
+    assert bool(saturated) == named
+    assert all((finding.share or 0) <= withheld_s + 0.001 for finding in saturated)
+
+
 def test_a_client_that_is_held_back_says_nothing_of_the_server() -> None:
     """Both are short of CPU: what the server would do with a client that keeps up is not known."""
     both = {**held_back("client", 0.9), **held_back("server", 0.9)}

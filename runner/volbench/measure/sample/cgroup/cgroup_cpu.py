@@ -16,6 +16,8 @@ from volbench.measure.sample.parsers.cgroup import parse_cpu_stat, parse_proc_cg
 from volbench.measure.sample.shared import Shared
 
 STAT, USAGE, QUOTA = "cpu.stat", "cpuacct.usage", "cpu.max"
+SERVER, CLIENT, BOTH = "server", "client", "cell"
+"""Whose account: `cell` is that of one group which has server and client."""
 _US_PER_S = 1e6
 _AROUND = " around "
 """In an entity: the quota of a group around the one before it, by its distance."""
@@ -28,8 +30,8 @@ class CgroupCpuAccount(Sampler):
 
     Args:
         groups: who (`server`, `client`) to the files of its account, see `find_cpu_files`.
-        server: a server of this machine, whose group is looked up at each reading; where it is not the client's,
-            both have accounts, and `groups` does not count.
+        server: a server of this machine, whose group is looked up at each reading: it has an account, and the
+            client's has one; or both have that of the group which they share. `groups` does not count then.
         cgroups: where the hierarchies are mounted.
     """
 
@@ -51,9 +53,7 @@ class CgroupCpuAccount(Sampler):
     @classmethod
     def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
         """Return the sampler."""
-        return cls(
-            {"server": config.server_cpu_files, "client": config.client_cpu_files}, server=shared.server_group
-        )
+        return cls({SERVER: config.server_cpu_files, CLIENT: config.client_cpu_files}, server=shared.server_group)
 
     @classmethod
     def is_remote(cls, config: SamplingConfig) -> bool:
@@ -61,11 +61,11 @@ class CgroupCpuAccount(Sampler):
         return bool(config.server_state)
 
     def read(self) -> Values:
-        """Microseconds used, and periods of the quota, by group."""
+        """Microseconds used, and the quota's periods and what it held back, by group."""
         if self._server is not None:
             self._open(self._groups_now(self._server))
         if not self._files:
-            raise Unavailable("neither server nor client has a control group of its own here")
+            raise Unavailable("neither server nor client has a control group here")
         counters: Values = {
             (name, entity): value
             for who, files in self._files.items()
@@ -74,6 +74,8 @@ class CgroupCpuAccount(Sampler):
         }
         if self._server is None:
             return counters
+        if BOTH in self._files and not any(name == "periods" for name, _ in counters):
+            raise Unavailable("server and client are in one control group, which counts no quota")
         return {**counters, **{(GROUP, who): _inode(files[0]) for who, files in self._files.items()}}
 
     def _open(self, groups: Mapping[str, tuple[str, ...]]) -> None:
@@ -85,10 +87,10 @@ class CgroupCpuAccount(Sampler):
             }
 
     def _groups_now(self, server: ServerGroup) -> dict[str, tuple[str, ...]]:
-        """Files of server and client; none where both are in one group, whose account is of both."""
-        texts = {"server": server.text(), "client": server.own()}
+        """Files of server and client, or of the group that both are in."""
+        texts = {SERVER: server.text(), CLIENT: server.own()}
         files = {who: find_cpu_files(text, self._cgroups) for who, text in texts.items()}
-        return files if files["server"] != files["client"] else {}
+        return files if files[SERVER] != files[CLIENT] else {BOTH: files[SERVER]}
 
     def close(self) -> None:
         """Close the files."""
@@ -98,7 +100,7 @@ class CgroupCpuAccount(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """CPUs used, and the share of periods in which the quota held the group back; absent without a quota."""
+        """CPUs used; with a quota the share of periods in which it held the group back, and for how long."""
         change = Change(source=CgroupCpuAccount.source, before=before, after=after)
         if not change.usable:
             return
@@ -111,6 +113,7 @@ class CgroupCpuAccount(Sampler):
                 (
                     ("cpus_used", change.per_s("used_us", who, unit=_US_PER_S)),
                     ("throttled_ratio", _throttled(change, who)),
+                    ("throttled_s_per_s", _withheld(change, who)),
                 ),
                 who,
             )
@@ -131,12 +134,29 @@ def _accounts(who: str, files: list[KernelFile]) -> Iterator[tuple[str, dict[str
 
 def _throttled(change: Change, who: str) -> float | None:
     """The largest share of throttled periods among a group and those around it; None without a quota."""
-    shares = [
-        ratio(change.grown("throttled", entity), change.grown("periods", entity) or None)
+    return max(
+        (
+            share
+            for entity in _with_quota(change, who)
+            if (share := ratio(change.grown("throttled", entity), change.grown("periods", entity))) is not None
+        ),
+        default=None,
+    )
+
+
+def _withheld(change: Change, who: str) -> float | None:
+    """CPU time that a quota withheld, the most among a group and those around it; None without a quota."""
+    withheld = (change.per_s("throttled_us", entity, unit=_US_PER_S) for entity in _with_quota(change, who))
+    return max((seconds for seconds in withheld if seconds is not None), default=None)
+
+
+def _with_quota(change: Change, who: str) -> list[str]:
+    """A group and those around it, whose quota had a period."""
+    return [
+        entity
         for entity in change.entities("periods")
-        if entity == who or entity.startswith(f"{who}{_AROUND}")
+        if (entity == who or entity.startswith(f"{who}{_AROUND}")) and change.grown("periods", entity)
     ]
-    return max((share for share in shares if share is not None), default=None)
 
 
 def _inode(file: KernelFile) -> int:

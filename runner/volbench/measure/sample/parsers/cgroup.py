@@ -124,21 +124,29 @@ def tightest(limits: Iterable[CgroupIoLimits]) -> CgroupIoLimits:
     )
 
 
+_CPU_FIELDS = {
+    "usage_usec": "used_us",
+    "nr_periods": "periods",
+    "nr_throttled": "throttled",
+    "throttled_usec": "throttled_us",
+}
+
+
 def parse_cpu_stat(stat: str, usage: str = "") -> dict[str, int]:
-    """`used_us`, and with a quota `periods` and `throttled`, from cpu.stat.
+    """`used_us`, and with a quota `periods`, `throttled` and `throttled_us`, from cpu.stat.
 
     Args:
         stat: cpu.stat; of version 2 it holds the time used as well.
         usage: cpuacct.usage of version 1, nanoseconds.
 
-    Source: Documentation/admin-guide/cgroup-v2.rst; Documentation/scheduler/sched-bwc.rst.
+    `throttled_us` adds up the time for which each CPU did not run the group's tasks that it had (of version 1
+    `throttled_time`, nanoseconds). Source: Documentation/admin-guide/cgroup-v2.rst;
+    Documentation/scheduler/sched-bwc.rst; throttled_time of kernel/sched/fair.c.
     """
     fields = dict(line.split(None, 1) for line in stat.splitlines() if len(line.split()) == 2)
-    account = {
-        name: int(fields[key])
-        for key, name in (("usage_usec", "used_us"), ("nr_periods", "periods"), ("nr_throttled", "throttled"))
-        if key in fields
-    }
+    account = {name: int(fields[key]) for key, name in _CPU_FIELDS.items() if key in fields}
+    if "throttled_time" in fields:
+        account["throttled_us"] = int(fields["throttled_time"]) // 1000
     if usage.strip():
         account["used_us"] = int(usage) // 1000
     return account

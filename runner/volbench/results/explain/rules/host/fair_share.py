@@ -46,7 +46,8 @@ def may_be_held(case: Case, account: CpuAccount) -> str | None:
     is held by something else than their number.
     """
     side = _waiting_side(case)
-    if case.at(CgroupCpu.cpus_used, CLIENT if side == CLIENT else SERVER) is not None:
+    accounts = (CLIENT if side == CLIENT else SERVER, CELL)
+    if any(case.at(CgroupCpu.cpus_used, who) is not None for who in accounts):
         return None
     fair = _fair_cpus(case, account, side)
     return side if fair is not None and fair[1] < FAIR_MIN * fair[0] else None

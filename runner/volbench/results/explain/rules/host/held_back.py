@@ -41,7 +41,8 @@ CAUSES = (
         meaning="The load generator has no CPU left. The cell is invalid.",
         signs=(
             "sysbench uses at least 90 % of the CPU that it can use, or a quota throttles it, or its tasks wait"
-            " for a CPU while CPUs are idle. Server and load are counted apart (source `tasks`, entities `server`"
+            " for a CPU while CPUs are idle, and longer than the server's. A quota of one group with both is named"
+            " as the server's. Server and load are counted apart (source `tasks`, entities `server`"
             " and `client`); in recordings that have both together it is one of two."
         ),
         advice="Give the client more CPUs, or use fewer threads.",
@@ -62,9 +63,10 @@ def held_findings(case: Case) -> list[Cause]:
 def _held(case: Case) -> list[Cause]:
     """Whom something holds back from idle CPUs: the server, the load, or one of the two.
 
-    Where both are held, as in one group with a quota, the loop waits for the one that is held for longer.
+    Where both are held, the loop waits for the one that is held for longer. A counted quota of the group that both
+    are in is no matter of sides.
     """
-    if case.is_served:
+    if case.is_served or (case.is_throttled and case.server_throttled == case.shared_throttled):
         return []
     sides = {side: task_use(case.grid, side) for side in (CLIENT, SERVER)}
     known = {side: use for side, use in sides.items() if use is not None}

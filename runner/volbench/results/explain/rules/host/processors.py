@@ -16,7 +16,14 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.layers import device_flow, server_flow, stretches
-from volbench.results.explain.evidence.processors import CLIENT, MOST_OF_CPUS, SERVER, CpuAccount, task_use
+from volbench.results.explain.evidence.processors import (
+    CELL,
+    CLIENT,
+    MOST_OF_CPUS,
+    SERVER,
+    CpuAccount,
+    task_use,
+)
 from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, SYNCS_ON_CPUS, Rule
 from volbench.results.explain.rules.advice import cpus_text
 from volbench.results.explain.rules.host.fair_share import fair_rows, may_be_held
@@ -62,7 +69,9 @@ CAUSES = (
         meaning="The server has no CPU left, or a CPU quota holds it back.",
         signs=(
             "The host's CPUs are at least 90 % busy and tasks wait for a CPU, or the quota throttles the server in"
-            " at least half of its periods; and most of statement time is no wait for files or locks. In place of"
+            " at least half of its periods, and keeps tasks from CPUs for at least 15 % of the time where that is"
+            " counted (of its group, of one around it, or of one that load and server share); and most of"
+            " statement time is no wait for files or locks. In place of"
             " pressure, the scheduler's own count of the cell's waits counts: 15 % of the clients' time. It"
             " explains at most what clients do not wait for locks or for reads at the device. Where"
             " other programs use the CPUs that it needs, the cause is `interference.cpu`; both are named, each with"
@@ -184,6 +193,8 @@ def _saturated(case: Case) -> Iterator[Cause]:
     ):
         return  # more CPU is no help to a server that uses next to none
     most = None if cpu_share is None else min(cpu_share, 1 - waits_elsewhere(case))
+    if throttled and case.withheld_s is not None:
+        most = min(case.withheld_s, 1.0 if most is None else most)  # nobody waits for a quota for longer
     own, foreign = (None if most is None else most * part for part in (1 - by_others, by_others))
     if by_others < MOST_OF_CPUS or (own is not None and own >= limit.CPU_SHARE_MIN):
         yield _own_finding(case, own, cpu_share, throttled=throttled)
@@ -236,12 +247,9 @@ def waits_elsewhere(case: Case) -> float:
 def _own_finding(case: Case, own: float | None, cpu_share: float | None, *, throttled: bool) -> Cause:
     """The CPUs of the host, or the part of them that a quota leaves the server."""
     pressure, throttled_ratio = median(case.at(PSI.cpu_some_ratio)), case.server_throttled
-    rows = []
+    rows: list[EvidenceRow] = []
     if throttled and throttled_ratio is not None:
-        used = mean(case.at(CgroupCpu.cpus_used, "server"))
-        quota_text = "" if used is None else f" and left it {number(used)} CPUs"
-        text = f"a CPU quota held the server back in {percent(throttled_ratio)} of its periods{quota_text}"
-        rows.append(row("server_throttled_ratio", throttled_ratio, "1", text))
+        rows += _throttled_rows(case, throttled_ratio)
     rows += [*_host_rows(case), *cpu_rows(case, cpu_share), *_bound_rows(case, cpu_share)]
     counted = throttled or case.cpu_cycle_share is not None
     return Cause(
@@ -255,6 +263,19 @@ def _own_finding(case: Case, own: float | None, cpu_share: float | None, *, thro
         advice=(_MORE_CPU if step_kind(case.kind).has_statements else _LESS_WORK) + cpus_text(case),
         volume_advice=_VOLUME,
     )
+
+
+def _throttled_rows(case: Case, throttled_ratio: float) -> Iterator[EvidenceRow]:
+    """How often a quota held the server back, and for how long."""
+    is_shared = throttled_ratio == case.shared_throttled
+    used = mean(case.at(CgroupCpu.cpus_used, CELL if is_shared else SERVER))
+    whom, them = ("server and load, which are in one group,", "them") if is_shared else ("the server", "it")
+    left = "" if used is None else f" and left {them} {number(used)} CPUs"
+    text = f"a CPU quota held {whom} back in {percent(throttled_ratio)} of its periods{left}"
+    yield row("server_throttled_ratio", throttled_ratio, "1", text)
+    if case.withheld_s is not None:
+        text = f"for {number(case.withheld_s)} s in each second it kept tasks from CPUs, all CPUs added up"
+        yield row("withheld_s_per_s", case.withheld_s, "s/s", text)
 
 
 def _foreign_finding(case: Case, account: CpuAccount, share: float | None, cpu_share: float | None) -> Cause:
