@@ -54,6 +54,7 @@ class Rule:
 
 
 CACHE_TAKEN, LAZY_LOAD, FEW_OPERATIONS = "page cache taken back", "blocks being fetched", "slow at few operations"
+MEMORY_LIMIT = "memory limit met"
 ABOVE, METER = "time lost above the device", "scan behind a meter"
 FOREIGN = "balance of layers"
 SHARED_LIMIT, INSTANCE, BURST = "limit shared with others", "instance's counters", "burst that ended"

@@ -35,13 +35,16 @@ CAUSES = (
         explains_fall=True,
         meaning=(
             "The kernel took back the page cache that the server reads through; the volume now serves what"
-            " memory served."
+            " memory served. Or tasks wait at a memory limit of the server's control group."
         ),
         signs=(
             "From some second on the device reads at least half of the bytes that the server's files read (or"
             " over 30 %, where these take at least half of the time of the server's reads), before at most 30 %,"
             " and the server does not read more. Tasks wait for memory (`/proc/pressure/memory`). Only servers"
-            " that read through the page cache (not `O_DIRECT`)."
+            " that read through the page cache (not `O_DIRECT`). Or a memory limit of the server's control group,"
+            " or of one around it, is met (`memory.events`) in most of the time in which tasks wait for memory,"
+            " which is at least 15 % of the step; it is one of two where those times in which all of them wait"
+            " are less. A limit that is met while nobody waits is not named."
         ),
         advice=(
             "Raise the memory limit of the server's group (container, pod), or find what else uses the host's"
