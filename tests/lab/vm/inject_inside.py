@@ -63,7 +63,10 @@ class Counters:
 
 
 def counters() -> Iterator[tuple[str, float]]:
-    """All that are asked for by a proof: `disk.NAME.reads` and others, `memory.high`, `cpu.throttled_usec`."""
+    """All that are asked for by a proof: `disk.NAME.reads` and others, `memory.high`, `cpu.throttled_usec`.
+
+    `memory.waited_us` is the time in which a task of the service waited for memory.
+    """
     for line in Path("/proc/diskstats").read_text().splitlines():
         fields = line.split()
         for name, position in DISKSTATS.items():
@@ -72,6 +75,8 @@ def counters() -> Iterator[tuple[str, float]]:
         for line in (SERVICE / file).read_text().splitlines():
             name, value = line.split()
             yield f"{prefix}.{name}", int(value)
+    some = (SERVICE / "memory.pressure").read_text().splitlines()[0]
+    yield "memory.waited_us", int(some.rpartition("total=")[2])
     for line in (SERVICE / "io.stat").read_text().splitlines():
         device, *pairs = line.split()
         for pair in pairs:

@@ -40,7 +40,7 @@ first run. `make lab-vm LAB_VM="inject --out DIRECTORY"` runs what has no result
 `make lab-vm LAB_VM="scores --out DIRECTORY"` writes this page with the rules as they are.
 
 A step counts where the kernel's own counters show that its cause acted (`disk`, `io.max`, `cpu.stat`,
-`memory.events`; for netem and flush delays, that they were set). *named*: one cause is named, not one of two.
+`memory.pressure`; for netem and flush delays, that they were set). *named*: one cause is named, not one of two.
 *right*: of the named, the first is what was made. *wrong and sure*: wrong with a confidence of 0.9 and more.
 *acquitted*:
 storage was made, and nothing that has to do with storage is named. Steps of {measured_s} s, one of each: the shares
@@ -227,6 +227,8 @@ def _foreign(
 def _counter(
     proof: Mapping[str, Any], samples: Sequence[Mapping[str, float]]
 ) -> tuple[dict[str, float], list[str]]:
+    if proof["name"] not in samples[0]:
+        return {}, [f"{proof['name']} was not counted"]
     grown = samples[-1][proof["name"]] - samples[0][proof["name"]]
     return {proof["name"]: grown}, [] if grown >= proof["least"] else [f"{proof['name']} grew by {grown:g}"]
 

@@ -39,7 +39,7 @@ def test_every_proof_refuses_a_machine_in_which_nothing_acted(name: str) -> None
         f"disk.{proof.get('disk')}.{item}": 0.0
         for item in ("reads", "writes", "read_ms", "write_ms", "read_sectors", "write_sectors")
     }
-    idle = samples({**still, "cpu.throttled_usec": 0.0, "memory.high": 0.0, "memory.max": 0.0})
+    idle = samples({**still, "cpu.throttled_usec": 0.0, "memory.waited_us": 0.0})
     _, missing = prove(proof, idle)
     assert bool(missing) is (proof["of"] not in ("set", "quiet", "still"))
 
@@ -82,6 +82,14 @@ def test_foreign_writes_are_those_beyond_the_services_own() -> None:
     assert prove(proof, observed) == ({"foreign writes/s": 90.0}, [])
     alone = samples({f"disk.{DISK}.writes": 140.0, f"disk.{DISK}.reads": 0.0, "group.259:2.wios": 100.0})
     assert prove(proof, alone)[1] == ["40 foreign writes/s"]
+
+
+def test_a_memory_limit_is_proven_by_the_time_in_which_tasks_waited() -> None:
+    """Runs from before that time was counted prove nothing: 21 events took 2 % of a step."""
+    proof = INJECTIONS["memory-high"]["proof"]
+    assert prove(proof, samples({"memory.waited_us": 200_000.0}))[1] == []
+    assert prove(proof, samples({"memory.waited_us": 20_000.0}))[1] == ["memory.waited_us grew by 380000"]
+    assert prove(proof, samples({"memory.high": 31.0})) == ({}, ["memory.waited_us was not counted"])
 
 
 def test_what_has_acted_is_not_run_again(tmp_path: Path) -> None:
