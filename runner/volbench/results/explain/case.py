@@ -18,7 +18,6 @@ from volbench.core.records.named_metrics import (
     Emulator,
     Mountstats,
     NamedMetric,
-    Tasks,
 )
 from volbench.core.records.sources import sources_with
 from volbench.core.records.steps import step_kind
@@ -37,7 +36,14 @@ from volbench.results.explain.evidence.limits import (
     plateaus,
 )
 from volbench.results.explain.evidence.plateau_checks import Exceeded
-from volbench.results.explain.evidence.processors import CELL, SERVER, CpuAccount, cpu_account, task_use
+from volbench.results.explain.evidence.processors import (
+    CELL,
+    SAMPLER,
+    SERVER,
+    CpuAccount,
+    cpu_account,
+    task_use,
+)
 from volbench.results.explain.evidence.stalls import Stall, client_stalls, storage_stalls
 from volbench.results.explain.given import Given
 from volbench.results.stats.grid import Floats, Mask, mean, median
@@ -252,10 +258,13 @@ class Case(Given):
         seconds on CPUs and in their queue (the kernel's schedstat) over the number of clients is that share. It
         counts waits for a CPU that the server takes for file waits, since a read that is done waits for one.
         """
-        used, delayed = self.at(Tasks.cpus_used, "cell"), self.at(Tasks.run_delay_s_per_s, "cell")
-        if used is None or delayed is None or not self.threads or self.budget is None:
+        use, sampler = task_use(self.grid, CELL), task_use(self.grid, SAMPLER)
+        if use is None or not self.threads or self.budget is None:
             return None
-        return min(1.0, (mean(used + delayed) or 0.0) / self.threads)
+        runnable = use.used + use.delay
+        if sampler is not None:  # no client waits for it
+            runnable = np.maximum(0.0, runnable - sampler.used - sampler.delay)
+        return min(1.0, (mean(runnable) or 0.0) / self.threads)
 
     @cached_property
     def shared_throttled(self) -> float | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kernel_throttle import case_of
+from kernel_throttle import case_of, with_columns
 
 from volbench.results.explain.case import Case
 from volbench.results.explain.findings import explain_case
@@ -69,3 +69,12 @@ def test_the_servers_own_cpu_decides_whether_it_lacks_cpus(server_cpus: float, n
         for finding in explain_case(Case(name="load", grid=grid, whole=grid, cpus=2, recorded=True)).findings
     ]
     assert ("cpu.server_saturated" in causes) is named
+
+
+@pytest.mark.parametrize(("counted", "share"), [(True, 0.653), (False, 0.895)])
+def test_what_the_sampler_runs_and_waits_is_no_time_of_the_clients(counted: bool, share: float) -> None:
+    """Recorded on emulated CPUs, where the sampler takes a quarter of the cell's time on and before CPUs."""
+    case = replace(with_tasks(case_of("clean"), 1.196, 2.386), threads=4)
+    sampler = {("tasks", "cpus_used", "sampler"): 0.362, ("tasks", "run_delay_s_per_s", "sampler"): 0.609}
+    of_cell = with_columns(case, sampler) if counted else case
+    assert of_cell.cpu_cycle_share == pytest.approx(share, abs=0.002)
