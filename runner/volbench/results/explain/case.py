@@ -27,6 +27,7 @@ from volbench.results.explain.evidence.burst import Burst, credits_spent, fit_bu
 from volbench.results.explain.evidence.device import VIEWS, Device, device_of, flushing_share
 from volbench.results.explain.evidence.disks_below import foreign_io
 from volbench.results.explain.evidence.foreign import ForeignFlow, written_copies
+from volbench.results.explain.evidence.journal import JournalDevice, journal_device
 from volbench.results.explain.evidence.limits import (
     Plateau,
     base_await_ms,
@@ -150,6 +151,11 @@ class Case(Given):
             return None
         copies, direct = written_copies(self.mount_options), self.reads_directly
         return foreign_io(self.grid, self.device, self.below, direct=direct, copies=copies, whole=self.whole)
+
+    @cached_property
+    def journal_device(self) -> JournalDevice | None:
+        """The device of the file system's journal, where it is another one and is counted."""
+        return journal_device(self.grid, self.journal)
 
     @cached_property
     def burst(self) -> Burst | None:

@@ -51,6 +51,7 @@ def component_cases(case: Case, layout: Collection[ComponentFacts]) -> Iterator[
                 below=disks_below(facts),
                 read_ahead_kib=facts.read_ahead_kib,
                 mount_options=tuple(facts.mount_options),
+                journal=facts.journal_devices,
                 variables=_variables(case.variables, keep="redo" in roles),
             ),
         )

@@ -31,7 +31,8 @@ class Given:
     `latency_ms`: the client's metrics of the step by name (`latency_ms_p95`), of one histogram over all of it.
     `recorded`: other tools wrote it, so that confidences are those of recordings. `volume_grid` has what the volume
     itself counted, where its clock is not the host's (CloudWatch's). `below`: disks of a stacked device.
-    `instance`: the vendor's type of the virtual machine; empty: not known. `elsewhere`: the server's files that
+    `journal`: devices of the file system's journal outside its own, and the disks below them. `instance`: the
+    vendor's type of the virtual machine; empty: not known. `elsewhere`: the server's files that
     are on other volumes than the data. `profile`: the kind of volume, as a profile's name; empty: not known.
     `changes_load`: its parts are loads of different kinds or sizes, so that their rates are not compared.
     """
@@ -46,6 +47,7 @@ class Given:
     rate: float | None = None
     read_ahead_kib: int | None = None
     mount_options: tuple[str, ...] = ()
+    journal: tuple[str, ...] = ()
     cpus: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     client_cpu_ratio: float | None = None

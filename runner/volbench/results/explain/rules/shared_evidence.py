@@ -186,7 +186,7 @@ def log_elsewhere(case: Case) -> str | None:
     write at least, so that a device that has the logs writes as often as they are synced.
     """
     device = external_log(case.mount_options)
-    if device is not None:
+    if device is not None and case.journal_device is None:
         return f"the file system's log is on {device}, a device that was not looked at"
     if case.elsewhere:  # those that are on volumes of their own are looked at there
         return None
@@ -198,6 +198,19 @@ def log_elsewhere(case: Case) -> str | None:
         f"the logs are synced {number(synced)} times a second and the device writes {number(written)} times: they"
         " are on a device that was not looked at"
     )
+
+
+def journal_rows(case: Case) -> Iterator[EvidenceRow]:
+    """What a write takes on the journal's own device, where there is one."""
+    journal = case.journal_device
+    if journal is None or journal.write_ms is None:
+        return
+    busy = "" if journal.busy is None else f", busy {percent(journal.busy)} of the time"
+    text = (
+        f"the file system's journal is on {journal.name}: a write takes {number(journal.write_ms)} ms there, a"
+        f" flush {number(journal.flush_ms)} ms{busy}"
+    )
+    yield row("journal_write_ms", journal.write_ms, "ms", text)
 
 
 def latency_floor(case: Case) -> Iterator[EvidenceRow]:

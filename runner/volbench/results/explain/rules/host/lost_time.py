@@ -126,7 +126,7 @@ def lost_syncs(case: Case) -> LostTime | None:
 
     A sync is at most: two commits of a file system's journal, its own and the one that runs when it comes; each of
     them two writes and a flush, one after the other; and its own bytes in pieces of SPLIT_MIB. What is beyond that,
-    the device did not take.
+    the device did not take. A journal on a device of its own takes as many writes and flushes there.
     """
     upper, device = server_flow(case.grid, "sync", LOGS), case.device
     written = server_flow(case.grid, "write", LOGS)
@@ -136,7 +136,10 @@ def lost_syncs(case: Case) -> LostTime | None:
     pieces = 0.0
     if written is not None and written.mib_per_s is not None and mean(upper.rate):
         pieces = (mean(written.mib_per_s) or 0.0) / (mean(upper.rate) or 1.0) / SPLIT_MIB
-    below_ms = limit.SYNC_BY_VOLUME * 2 * (lower.each_ms + flush_ms(case.grid, device)) + pieces * lower.each_ms
+    commit_ms = lower.each_ms + flush_ms(case.grid, device)
+    if case.journal_device is not None:
+        commit_ms += case.journal_device.commit_ms
+    below_ms = limit.SYNC_BY_VOLUME * 2 * commit_ms + pieces * lower.each_ms
     above_ms = upper.each_ms - below_ms
     if above_ms < limit.SYNC_SLOW_MS:
         return None

@@ -70,7 +70,11 @@ def _volume_part(case: Case) -> VolumePart | None:
     writes = None if moving.device is None else device_flow(moving.device, "write")
     if moving.device is None or writes is None or writes.each_ms is None:
         return None
-    return VolumePart(write_ms=writes.each_ms, flush_ms=flush_ms(moving.grid, moving.device))
+    journal = moving.journal_device
+    return VolumePart(
+        write_ms=writes.each_ms + (0.0 if journal is None else journal.write_ms or 0.0),
+        flush_ms=flush_ms(moving.grid, moving.device) + (0.0 if journal is None else journal.flush_ms),
+    )
 
 
 def _wakeup_ms(case: Case) -> float | None:

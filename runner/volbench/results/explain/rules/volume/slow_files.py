@@ -29,6 +29,7 @@ from volbench.results.explain.rules.shared_evidence import (
     context,
     data_read_ms,
     hidden_commit_share,
+    journal_rows,
     latency_floor,
     log_elsewhere,
     slowest_sync_ms,
@@ -188,6 +189,7 @@ def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, thres
         evidence=(
             row(f"{what}_ms", each_ms, "ms", f"{noun} takes {number(each_ms)} ms"),
             *(_of_the_volume(case) if what == "sync" else ()),
+            *(journal_rows(case) if what == "sync" else ()),
             *_held_locks(case, share, what),
             *_unseen_queue(case, what),
             *latency_floor(case),
