@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.core.records.named_metrics import Diskstats, Innodb, PerformanceSchema
-from volbench.results.explain.evidence.device import Device
+from volbench.results.explain.evidence.device import DIRECTIONS, Device
 from volbench.results.explain.evidence.layers import LOGS, cgroup_flow, server_flow, summed
-from volbench.results.stats.grid import Floats, Grid, mean
+from volbench.results.stats.grid import Floats, Grid, Mask, mean
 
 BYTES_SLACK = 1.03
 """Own bytes of direct reads at the device against those of the files, cumulated: they are the same ones."""
@@ -33,6 +33,9 @@ JOURNAL_WRITES = 4.0
 """A journal's commit for one sync (ext4, XFS): a descriptor, some metadata blocks, the commit block."""
 SPLIT_MIB = 0.125
 """The least max_sectors_kb of usual devices: a longer write is split into pieces of this size."""
+GROUP_HAS_ALL = 0.95
+"""Of the bytes of the server's files, what its control group has at least where it has all of them: the two are
+read a moment apart."""
 _JOURNALS_DATA = "data=journal"
 WRITEBACK_S = 35.0
 """Linux writes a dirty page of a page cache back after 30 s (vm.dirty_expire_centisecs), checked each 5 s."""
@@ -193,6 +196,33 @@ def foreign_flow(
         net_read_mib_per_s=np.nan_to_num(read_net),
         net_write_mib_per_s=np.nan_to_num(write_net),
     )
+
+
+def part_beyond_group(grid: Grid, device: Device, inside: Mask) -> float | None:
+    """Of a device's operations in some intervals, the part beyond the server's control group, cumulated.
+
+    Args:
+        grid: the aligned series.
+        device: the volume on this grid.
+        inside: the intervals, shape (buckets,).
+
+    The group counts an operation when it is sent and the device when it has ended: cumulated they are the same
+    ones, and a journal writes for the server's syncs. None where a direction is not counted, or has fewer bytes
+    than the server's files: then what a page cache writes back is in another group (cgroup v1).
+    """
+    own = 0.0
+    for direction in DIRECTIONS:
+        group, files = cgroup_flow(grid, direction, device.entity), server_flow(grid, direction)
+        if group is None or group.mib_per_s is None or files is None or files.mib_per_s is None:
+            return None
+        both = np.isfinite(group.mib_per_s) & np.isfinite(files.mib_per_s)
+        if float(group.mib_per_s[both].sum()) < GROUP_HAS_ALL * float(files.mib_per_s[both].sum()):
+            return None
+        own += float(np.nansum(group.rate[inside]))
+    syncs = server_flow(grid, "sync", LOGS)
+    own += 0.0 if syncs is None else JOURNAL_WRITES * float(np.nansum(syncs.rate[inside]))
+    total = float(np.nansum(device.iops[inside]))
+    return max(0.0, 1 - own / total) if total > 0 else None
 
 
 def _foreign_reads(

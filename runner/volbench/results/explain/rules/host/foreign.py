@@ -18,6 +18,7 @@ from volbench.results.explain.evidence.foreign import (
     FOREIGN_MIB_MIN,
     FOREIGN_OPERATIONS_MIN,
     ForeignFlow,
+    part_beyond_group,
 )
 from volbench.results.explain.evidence.layers import stretches
 from volbench.results.explain.rule import EXPLAINS_WAITS, FOREIGN, Rule
@@ -29,6 +30,7 @@ from volbench.results.explain.rules.shared_evidence import (
     context,
     effect_rows,
     explains_little,
+    hidden_commit_share,
     loss_rows,
 )
 from volbench.results.explain.wording import clock, number, percent, row
@@ -198,7 +200,10 @@ def others_have_most(case: Case) -> bool:
     """Whether others have at least half of what the device does while they are there."""
     active = None if case.foreign is None else foreign_intervals(case, case.foreign)
     flow = case.foreign
-    return flow is not None and active is not None and _part_of_device(case, flow, active) >= MOST_OF_DEVICE
+    if case.device is None or flow is None or active is None:
+        return False
+    beyond = part_beyond_group(case.grid, case.device, active)
+    return max(beyond or 0.0, _part_of_device(case, flow, active)) >= MOST_OF_DEVICE
 
 
 def foreign_intervals(case: Case, flow: ForeignFlow) -> Mask | None:
@@ -338,8 +343,9 @@ def _share(case: Case, flow: ForeignFlow, active: Mask, worst: Effect | None, *,
     """The part of the latency that others' I/O explains: while it lasts, all by which this server became slower.
 
     `left` is the part of a client's longer time that CPUs do not explain.
-    Where no effect is seen, or there is no time without it: the volume's share of the latency, times the part of
-    an operation's time for which it waits behind others' operations at most (`_behind_others`).
+    Where no effect is seen, or there is no time without it: the volume's share of the latency, commits that have no
+    instrument among it, times the part of an operation's time for which it waits behind others' operations at most
+    (`_behind_others`).
     """
     if worst is not None:
         lost = 1 - 1 / worst.slowdown
@@ -352,7 +358,8 @@ def _share(case: Case, flow: ForeignFlow, active: Mask, worst: Effect | None, *,
     seconds = np.ones(len(active)) if case.budget is None else np.nan_to_num(case.budget.statement_s)
     total = float(seconds[active].sum())
     mean_part = float((behind * seconds)[active].sum()) / total if total > 0 else 0.0
-    return storage * min(mean_part, _queueing_part(case, active)) * case.time_share_of(active)
+    waits = min(1.0, storage + hidden_commit_share(case))
+    return waits * min(mean_part, _queueing_part(case, active)) * case.time_share_of(active)
 
 
 def _sufficient(case: Case, flow: ForeignFlow, active: Mask) -> float:
