@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from kernel_throttle import with_columns
 from recorded_step import recorded_step
 
 from volbench.results.explain.case import Case
@@ -48,3 +49,23 @@ def test_others_io_counts_for_commits_that_have_no_instrument(name: str) -> None
     first = findings(recorded_step(name))[0]
     assert first.cause == "interference.io"
     assert (first.share or 0.0) >= 0.15
+
+
+@pytest.mark.parametrize("name", ["calm", "nfs-calm"])
+def test_a_load_that_gets_its_rate_is_held_back_by_no_latency_near_the_threshold(name: str) -> None:
+    """Three transactions a second of which one takes 16 to 49 ms: a sync of 4.2 and 6.6 ms, a read of 3.0."""
+    case = recorded_step(name)
+    assert case.is_served
+    assert [cause for cause in causes(case) if cause.startswith("storage.")] == []
+
+
+@pytest.mark.parametrize("name", ["calm", "nfs-calm"])
+def test_a_latency_of_twice_the_threshold_is_named_at_any_rate(name: str) -> None:
+    case = recorded_step(name)
+    of_syncs = ("performance_schema", "file_sync_s_per_s", "binlog")
+    seconds = case.grid.column(*of_syncs)
+    assert seconds is not None
+    slow = with_columns(
+        case, {of_syncs: seconds * 3, ("performance_schema", "wait_s_per_s", "file_binlog"): seconds * 3}
+    )
+    assert "storage.sync_latency" in causes(slow)

@@ -38,6 +38,8 @@ from volbench.results.explain.wording import number, percent, row
 from volbench.results.stats.grid import mean, median
 
 SYNC_LATENCY = "storage.sync_latency"
+CLEARLY = 2.0
+"""Times the threshold, from which a latency is clearly slow."""
 
 CAUSES = (
     CauseInfo(
@@ -57,7 +59,8 @@ CAUSES = (
             "A read of a data file takes at least 2.5 ms, reads are at least 15 % of statement time, and waits"
             " for files at least 30 % (or those who hold row locks mostly read). (Network SSDs answer in 0.5 to 2"
             " ms.) Where a queue of six and more never varies and the rate is as even as a meter that comes in"
-            " slices of 100 ms, it is one of two with a limit."
+            " slices of 100 ms, it is one of two with a limit. A load with a rate of its own that gets it, with"
+            " clients that mostly have nothing to do, is held back by no latency of less than 5 ms."
         ),
         advice=(
             "Use storage with a lower read latency, or avoid reads with a buffer pool that holds the working set."
@@ -84,7 +87,9 @@ CAUSES = (
             " only as far as logs were being synced: the share of time in which they were, times the clients. On"
             " a busy machine, an fsync that is slow only because it waits for a CPU is not counted here. Where"
             " sessions hold row locks while they sync, the finding says so. Where the device took a small part of"
-            " the syncs, it is one of two: the rest waits for a CPU or for a limit above the device."
+            " the syncs, it is one of two: the rest waits for a CPU or for a limit above the device. A load with a"
+            " rate of its own that gets it, with clients that mostly have nothing to do, is held back by no sync of"
+            " less than 8 ms. A journal on a device of its own counts with what that device takes."
         ),
         advice=(
             "Use storage with a lower write and flush latency, or batch commits (group commit). Relaxing"
@@ -114,7 +119,7 @@ def _slow_files(case: Case) -> Iterator[Cause]:
     much = budget.storage_share + unseen >= limit.STORAGE_SHARE_MIN
     read_ms = data_read_ms(case)
     reads = budget.share("data_reads")
-    if read_ms is not None and read_ms >= limit.READ_SLOW_MS and _matters(case, reads, much=much):
+    if read_ms is not None and _is_slow(case, read_ms, limit.READ_SLOW_MS) and _matters(case, reads, much=much):
         yield _slow(case, "storage.read_latency", reads, "read", read_ms, limit.READ_SLOW_MS)
     sync_ms = slowest_sync_ms(case)
     share = budget.share("redo_sync", "binlog_sync", "binlog_group", "doublewrite")
@@ -124,8 +129,13 @@ def _slow_files(case: Case) -> Iterator[Cause]:
         share += unseen
     if sync_by_volume(case) is not None:  # the rules of the server name it
         return
-    if sync_ms is not None and sync_ms >= limit.SYNC_SLOW_MS and _matters(case, share, much=much):
+    if sync_ms is not None and _is_slow(case, sync_ms, limit.SYNC_SLOW_MS) and _matters(case, share, much=much):
         yield _perhaps_above(case, _slow(case, SYNC_LATENCY, share, "sync", sync_ms, limit.SYNC_SLOW_MS))
+
+
+def _is_slow(case: Case, each_ms: float, threshold_ms: float) -> bool:
+    """Whether an operation takes long; clearly so where the load gets its rate and nobody has to wait."""
+    return each_ms >= (CLEARLY if case.is_served else 1.0) * threshold_ms
 
 
 def _perhaps_above(case: Case, finding: Cause) -> Cause:
@@ -170,7 +180,7 @@ def _holders(case: Case, share: float) -> tuple[float, float] | None:
 
 def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, threshold_ms: float) -> Cause:
     waited = case.base_await_ms
-    checks = [True, each_ms >= 2 * threshold_ms, None if waited is None else what == "sync" or waited >= 1.0]
+    checks = [True, each_ms >= CLEARLY * threshold_ms, None if waited is None else what == "sync" or waited >= 1.0]
     noun = "a read of the volume" if what == "read" else "an fsync of the log"
     groups = " for each commit (group commit)" if commits(case) else ""
     holds = (
