@@ -69,3 +69,15 @@ def test_a_latency_of_twice_the_threshold_is_named_at_any_rate(name: str) -> Non
         case, {of_syncs: seconds * 3, ("performance_schema", "wait_s_per_s", "file_binlog"): seconds * 3}
     )
     assert "storage.sync_latency" in causes(slow)
+
+
+def test_reads_that_wait_for_cpus_under_a_quota_are_not_lost_on_the_host() -> None:
+    """A read takes 10.4 ms in the server and 0.9 at the device; its tasks wait 5.6 s a second for idle CPUs."""
+    names = causes(recorded_step("cpu-max-60"))
+    assert names[0] == "cpu.server_saturated"
+    assert "host.io_wait" not in names
+
+
+def test_no_layer_above_the_device_loses_what_the_next_second_has_too_much() -> None:
+    """Reads of 46 ms in the server and 29 at the device, counted a second later in one of them (recorded)."""
+    assert "host.io_wait" not in causes(recorded_step("lvm-iops-commits"))

@@ -27,6 +27,7 @@ from volbench.results.explain.evidence.layers import (
     stretches,
 )
 from volbench.results.explain.evidence.limits import Plateau, limits_of, plateaus
+from volbench.results.explain.evidence.processors import CELL, SERVER, task_use
 from volbench.results.explain.evidence.stalls import without_stalls
 from volbench.results.explain.rule import ABOVE, EXPLAINS_WAITS, Rule
 from volbench.results.explain.rules.host.lost_time import LostTime, lost_of_streams, lost_reads, lost_syncs
@@ -272,7 +273,8 @@ def _share_of(case: Case, direction: Direction) -> float | None:
 def _unnamed(case: Case, lost: LostTime) -> Cause | None:
     """A meter that nothing names, where what passes it comes as regularly as only a meter lets it; else a wait."""
     limits = host_limits(case, lost)
-    if not limits and (case.cpu_bound or case.is_throttled) and not _cpu_is_little(case, lost):
+    cpus_lack = case.cpu_bound or case.is_throttled or _cpus_had_as_much(case, lost)
+    if not limits and cpus_lack and not _cpu_is_little(case, lost):
         return None  # an operation that is done waits for a CPU, too
     if not limits and _lost_in_stands_only(case, lost.direction):
         return None
@@ -305,6 +307,16 @@ def _lost_in_stands_only(case: Case, direction: Direction) -> bool:
     """Whether operations lose little time while clients go on: a server that is paused holds what is done, too."""
     moving = without_stands(case)
     return moving is not case and _lost(moving, direction) is None
+
+
+def _cpus_had_as_much(case: Case, lost: LostTime) -> bool:
+    """Whether the server's tasks waited for CPUs for as long as its operations are lost above the device.
+
+    A quota lets tasks wait on idle CPUs, and is not always counted: these waits may be all that is lost.
+    """
+    use = task_use(case.grid, SERVER) or task_use(case.grid, CELL)
+    waited_s = None if use is None else mean(use.delay)
+    return waited_s is not None and waited_s >= lost.above_ms / 1000 * (mean(lost.upper.rate) or 0.0)
 
 
 def _cpu_is_little(case: Case, lost: LostTime) -> bool:

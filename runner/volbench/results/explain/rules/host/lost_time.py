@@ -93,7 +93,9 @@ def lost_reads(case: Case) -> LostTime | None:
     """Time that reads of data files lose above the device; None where they lose little, or it is not known.
 
     At least twice what the device takes, and as long as a slow read: less is scheduling. With reads past the page
-    cache, the device must serve about as many: fewer mean that this device is not where the files are.
+    cache, the device must serve about as many: fewer mean that this device is not where the files are. They are the
+    same reads then, and wait above it for no longer than the mean of one is longer: what two layers count of one
+    second differs by what was in flight at its ends, and seconds of which one layer has too much do not add up.
     """
     upper = server_flow(case.grid, "read", ("data",))
     lower = None if case.device is None else device_flow(case.device, "read")
@@ -102,6 +104,8 @@ def lost_reads(case: Case) -> LostTime | None:
     sent, arrived, above_ms = mean(upper.rate), mean(lower.rate), time_above_ms(upper, lower)
     if not sent or not arrived or above_ms is None:
         return None
+    if case.reads_directly:
+        above_ms = min(above_ms, max(0.0, upper.each_ms - lower.each_ms))
     least = (1 - limit.SAME_OPERATIONS) if case.reads_directly else limit.PAGE_CACHE_MISSES_MIN
     below_ms = upper.each_ms - above_ms
     if arrived < least * sent or above_ms < max(limit.READ_SLOW_MS, 2 * below_ms):
