@@ -11,6 +11,7 @@ import pytest
 from kernel_throttle import with_columns
 from recorded_step import recorded_step
 
+from volbench.core.records.named_metrics import PSI
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.findings import explain_case
@@ -69,6 +70,26 @@ def test_a_latency_of_twice_the_threshold_is_named_at_any_rate(name: str) -> Non
         case, {of_syncs: seconds * 3, ("performance_schema", "wait_s_per_s", "file_binlog"): seconds * 3}
     )
     assert "storage.sync_latency" in causes(slow)
+
+
+def test_operations_that_a_suspended_mapping_holds_are_the_volumes() -> None:
+    """Clients stand for 3 s three times; the device has nothing to do, and tasks wait for I/O all along."""
+    case = recorded_step("suspended")
+    first = findings(case)[0]
+    assert first.cause == "storage.stall"
+    assert "server.stall" not in causes(case)
+    assert "a layer above it held its operations" in first.evidence[0].text
+
+
+@pytest.mark.parametrize(
+    ("waits_else", "stall"), [(0.0, "server.stall"), (0.45, "server.stall"), (1.0, "server.stall")]
+)
+def test_tasks_that_wait_for_io_as_much_at_other_times_say_nothing_of_stands(waits_else: float, stall: str) -> None:
+    """Nobody waits for I/O, or others do so all the time: then it is the server that stood."""
+    case = with_columns(
+        recorded_step("suspended"), {(PSI.io_some_ratio.source, PSI.io_some_ratio.name, ""): waits_else}
+    )
+    assert [cause for cause in causes(case) if cause.endswith(".stall")] == [stall]
 
 
 def test_reads_that_wait_for_cpus_under_a_quota_are_not_lost_on_the_host() -> None:

@@ -37,6 +37,8 @@ RECOVERED = 0.75
 UNDECIDED = 0.25
 """Of the clients' time in stands: from a quarter to a half of it in statements says neither. What a statement took
 is counted when it has ended, perhaps after the window that is compared."""
+WAITS_ELSE_MAX = 0.5
+"""Of the time without stands: where tasks of the host wait for I/O more than that, those may be of other disks."""
 PERIODIC_MIN = 3
 """Stands from which a period can be stated."""
 PERIODIC_SPREAD_MAX = 0.25
@@ -135,6 +137,29 @@ def was_idle(busy: Floats | None, stands: Sequence[Stand], width_s: float) -> bo
     if usual is None or not np.isfinite(idle[around]).all():
         return None
     return seen >= usual * max(0.0, float(around.sum()) * width_s - length_s) + length_s / 2
+
+
+def waited_for_io(waiting: Floats | None, stands: Sequence[Stand], width_s: float) -> bool | None:
+    """Whether tasks waited for I/O while all clients stood still; None where that is not known.
+
+    Args:
+        waiting: share of each interval in which a task of the host waited for I/O (PSI, some), shape (buckets,).
+        stands: at least one.
+        width_s: of an interval.
+
+    In the W seconds around stands of d seconds, tasks wait for the usual share w of them if others go on, and for d
+    in whole if all stand for I/O: w (W - d) + d. The middle of both is where the one becomes likelier.
+    """
+    if waiting is None or not stands:
+        return None
+    around = _around(len(waiting), stands)
+    usual = mean(waiting[~around]) if (~around).any() else None
+    if usual is None or usual > WAITS_ELSE_MAX or not np.isfinite(waiting[around]).all():
+        return None
+    length_s = sum(stand.length_s for stand in stands)
+    return (
+        float(waiting[around].sum()) * width_s >= usual * float(around.sum()) * width_s + (1 - usual) * length_s / 2
+    )
 
 
 def held_statements(

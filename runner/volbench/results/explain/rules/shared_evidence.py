@@ -11,6 +11,7 @@ import numpy as np
 from volbench.core.records.named_metrics import (
     CPU,
     PERCENTILES,
+    PSI,
     Client,
     Innodb,
     PerformanceSchema,
@@ -32,6 +33,7 @@ from volbench.results.explain.evidence.stands import (
     counted_stands,
     held_statements,
     period_s,
+    waited_for_io,
     was_idle,
 )
 from volbench.results.explain.wording import before_and_after, clock, number, percent, row
@@ -263,10 +265,10 @@ def slowest_sync_ms(case: Case) -> float | None:
 class Standing:
     """Parts of intervals in which all clients stood still, and who stood with them.
 
-    `who`: the server, the volume; empty where it was the way or the client, or is not known. `idle`: the device had
-    nothing to do meanwhile; `in_statements`: clients stood within statements; None: not known. `loss`: of the
-    transactions that fit into them, the share that is missing; 0 where they are too little of the step to be what
-    it suffers from.
+    `who`: the server, the volume; empty where it was the way or the client, or is not known. `idle`: the device
+    had nothing to do meanwhile, so that a volume that stood has a layer above it that held its operations;
+    `in_statements`: clients stood within statements; None: not known. `loss`: of the transactions that fit into
+    them, the share that is missing; 0 where they are too little of the step to be what it suffers from.
     """
 
     stands: tuple[Stand, ...] = ()
@@ -300,7 +302,8 @@ def stands_of(case: Case) -> Standing:
     idle = was_idle(busy, stands, width_s)
     statements = None if case.budget is None else case.budget.statement_s
     inside = held_statements(statements, stands, case.threads, width_s)
-    by_volume = device is not None and idle is False and completed_less(device.iops, stands)
+    waited = idle is True and waited_for_io(case.at(PSI.io_some_ratio), stands, width_s) is True
+    by_volume = device is not None and (waited or (idle is False and completed_less(device.iops, stands)))
     remote = case.at(RoundTrip.round_trip_ms_min) is not None
     by_server = (idle is True or device is None) and inside is not False and (inside is True or not remote)
     around = np.zeros(len(tps), dtype=np.bool_)

@@ -49,7 +49,8 @@ CAUSES = (
             "The slowest transactions take at least 0.5 s and 3 times as long as those of calm intervals, and at"
             " least half of the transactions that fit into that time are missing, and not many more: all clients"
             " stood, not some, and went on at once. The device was idle for longer at that time, not busy"
-            " (conservation of its busy time). Where the server counts statement times, clients stood within"
+            " (conservation of its busy time), and no task of the host waited for I/O all along (PSI), see"
+            " `storage.stall`. Where the server counts statement times, clients stood within"
             " statements. Stands that recur have a period. Not named over TCP where the statements were as fast as"
             " ever, see `network.stalls`."
         ),
@@ -64,7 +65,7 @@ CAUSES = (
 def standing_findings(case: Case) -> Iterator[Cause]:
     """One finding for all times at which clients stood still and the volume was idle."""
     stands = stands_of(case)
-    if stands.who != "server" or not stands.stands or _has_limits(case):
+    if stands.who != "server" or not stands.stands or has_limits(case):
         return
     seconds = sum(stand.length_s for stand in stands.stands)
     used = case.at(Tasks.cpus_used, SERVER)
@@ -93,7 +94,7 @@ def standing_findings(case: Case) -> Iterator[Cause]:
     )
 
 
-def _has_limits(case: Case) -> bool:
+def has_limits(case: Case) -> bool:
     """Whether the server's control group has a limit of I/O: what waits for it stands, and the device is idle."""
     limits = [maximum for way in DIRECTIONS for maximum in configured_limits(case.grid, way).values()]
     return any(bool(np.isfinite(maximum).any()) for maximum in limits)

@@ -18,12 +18,18 @@ from volbench.results.explain.rules.shared_evidence import (
     stands_of,
     stands_text,
 )
+from volbench.results.explain.rules.stands import has_limits
 from volbench.results.explain.wording import clock, number, row
 
 STALLS_SHOWN = 5
 _ADVICE = (
     "Look for what the storage did then: failover, snapshot, resize, lost path, garbage collection of a disk; host"
     " logs and provider events at these times."
+)
+_HELD = (
+    "Look for what held operations above the device then: a suspended mapping (dmsetup info -c; a snapshot of LVM"
+    " suspends its origin), a lost path (multipath -ll), a throttle that was not looked at; the kernel's log has"
+    " tasks that were blocked."
 )
 CAUSES = (
     CauseInfo(
@@ -38,7 +44,8 @@ CAUSES = (
             "Intervals in which no operation completes while some are in flight, and no transaction finishes. Such"
             " an interval has no latency: it is not zero. Shorter stands, within an interval: transactions of 0.5 s"
             " and more that take 3 times as long as the slowest of calm intervals, at least half of the"
-            " transactions that fit into that time missing, and the device busy (conservation of its busy time)."
+            " transactions that fit into that time missing, and the device busy (conservation of its busy time), or"
+            " idle while a task waited for I/O all along (PSI): then a layer above the device held its operations."
             " Not named within a time in which operations take so long that seconds without an end are no events"
             " (`storage.degraded`)."
         ),
@@ -95,13 +102,18 @@ def stall_findings(case: Case) -> Iterator[Cause]:
 def _brief(case: Case) -> Iterator[Cause]:
     """Stands that are shorter than an interval, or lie across two: the device held operations and all clients."""
     standing = stands_of(case)
-    if standing.who != "volume":
+    if standing.who != "volume" or (standing.idle and has_limits(case)):
         return
     seconds = sum(stand.length_s for stand in standing.stands)
     text = (
         f"no transaction finished and the volume held operations for {stands_text(case, standing.stands)}:"
         " it was busy and completed clearly fewer"
     )
+    if standing.idle:
+        text = (
+            f"no transaction finished and tasks waited for I/O for {stands_text(case, standing.stands)}, while the"
+            " device that is counted had nothing to do: a layer above it held its operations"
+        )
     yield Cause(
         cause="storage.stall",
         decided_by="before and after",
@@ -115,7 +127,7 @@ def _brief(case: Case) -> Iterator[Cause]:
             *stand_loss_rows(standing),
             *context(case),
         ),
-        advice=_ADVICE,
+        advice=_HELD if standing.idle else _ADVICE,
     )
 
 
