@@ -36,7 +36,8 @@ HEAD = """# Causes made in a real kernel
 What `explain` names while QEMU's throttle groups, device mapper, control groups of version 2, netem and other
 programs act on MariaDB 11.8 in the virtual machine of `make lab-vm` ({circumstances}).
 [injections.yaml](../../../tests/lab/vm/injections.yaml) has each injection with its truth, written down before the
-first run. `make lab-vm LAB_VM="inject --out DIRECTORY"` runs what has no results yet;
+first run; one was widened later (`frozen`), and says so.
+`make lab-vm LAB_VM="inject --out DIRECTORY"` runs what has no results yet;
 `make lab-vm LAB_VM="scores --out DIRECTORY"` writes this page with the rules as they are.
 
 A step counts where the kernel's own counters show that its cause acted (`disk`, `io.max`, `cpu.stat`,
