@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
@@ -45,6 +45,8 @@ BUCKET_SLACK_S = 1e-6
 """A tick that should end a bucket is not moved into the next by its float's last bit."""
 _NAMES = ("source", "metric", "entity")
 _ROWS_COUNTED = 1 << 20
+_ROWS_OF_BATCH = 1 << 16
+"""So that a row's time is a number of 16 bits among those of its batch."""
 _TIMES_COMPARED = 8
 """A series follows others of its source in the order of keys."""
 
@@ -128,8 +130,8 @@ def read_series(
 ) -> dict[SeriesKey, Series]:
     """Series at full resolution, sorted by their keys; only what is asked for is kept.
 
-    The file is decoded piece by piece, first the names and then the numbers. Beside the 16 bytes of each sample
-    that are returned, 2 bytes a sample and some MiB are used, however long the cell was.
+    The file is decoded piece by piece, first the names and then the numbers. Of what is returned, a sample's value
+    has 8 bytes, and times that series share are kept once; meanwhile 4 bytes a sample and some MiB are used.
 
     Args:
         path: series.parquet.
@@ -238,10 +240,10 @@ def _read(path: Path, selection: _Selection) -> dict[SeriesKey, Series]:
         begins = [0, *ends][:-1]
         free = np.zeros(SERIES_MAX, np.int64)
         free[[number for _, number in ordered]] = begins
-        t_s = np.empty(int(counts.sum()))
-        value = np.empty(len(t_s))
+        value = np.empty(int(counts.sum()))
+        times = _Times([number for _, number in ordered], len(value))
         row = 0
-        for batch in read_batches(path, file, ["t_s", "value"]):
+        for batch in read_batches(path, file, ["t_s", "value"], rows=_ROWS_OF_BATCH):
             series = numbers[row : row + len(batch)]
             row += len(batch)
             rows = np.argsort(series, kind="stable")
@@ -249,15 +251,48 @@ def _read(path: Path, selection: _Selection) -> dict[SeriesKey, Series]:
             rows = rows[: len(rows) - sizes[SERIES_MAX]]  # those that are not selected have the highest number
             sizes = sizes[:SERIES_MAX]
             targets = np.arange(len(rows)) + (free - (np.cumsum(sizes) - sizes))[series[rows]]
-            t_s[targets] = _finite(path, batch, "t_s", rows)
+            _finite(path, batch, "t_s", rows)
+            times.add(batch.column("t_s").to_numpy(), rows, targets, sizes)
             value[targets] = _finite(path, batch, "value", rows)
             free += sizes
+    del numbers
     spans = list(zip(begins, ends, strict=True))
-    times = _shared([t_s[begin:end] for begin, end in spans])
     return {
-        key: _in_order(of_series, value[begin:end])
-        for (key, _), of_series, (begin, end) in zip(ordered, times, spans, strict=True)
+        key: _in_order(t_s, value[begin:end])
+        for (key, _), t_s, (begin, end) in zip(ordered, _shared(times.of_series(spans)), spans, strict=True)
     }
+
+
+class _Times:
+    """The times of a file's samples, as numbers among the distinct ones of their batch.
+
+    All series of a source have one time a tick, so that these are few.
+    """
+
+    def __init__(self, numbers: list[int], samples: int) -> None:
+        self._numbers = np.array(numbers, np.intp)
+        self._codes = np.empty(samples, np.uint16)
+        self._distinct: list[Floats] = []
+        self._sizes: list[NDArray[np.int32]] = []
+
+    def add(
+        self, t_s: Floats, rows: NDArray[np.intp], targets: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> None:
+        """Take the times of a batch; `rows` of them go to `targets`, `sizes` says how many each series has."""
+        begins = np.flatnonzero(np.append(True, t_s[1:] != t_s[:-1])[: len(t_s)])
+        distinct, of_run = np.unique(t_s[begins], return_inverse=True)
+        codes = np.repeat(of_run.reshape(-1).astype(np.uint16), np.diff(begins, append=len(t_s)))
+        self._codes[targets] = codes[rows]
+        self._distinct.append(distinct)
+        self._sizes.append(sizes[self._numbers].astype(np.int32))
+
+    def of_series(self, spans: list[tuple[int, int]]) -> Iterator[Floats]:
+        """Yield the times of each series, whose samples are at a span of the targets."""
+        distinct = np.concatenate([np.empty(0), *self._distinct])
+        bases = np.cumsum([0, *map(len, self._distinct)])[:-1]
+        sizes = np.array(self._sizes, np.int32).reshape(len(bases), len(spans))
+        for at, (begin, end) in enumerate(spans):
+            yield distinct[np.repeat(bases, sizes[:, at]) + self._codes[begin:end]]
 
 
 def _counts(numbers: NDArray[np.uint16]) -> NDArray[np.int64]:
@@ -268,21 +303,15 @@ def _counts(numbers: NDArray[np.uint16]) -> NDArray[np.int64]:
     return counts[:SERIES_MAX]
 
 
-def _shared(times: list[Floats]) -> list[Floats]:
-    """Return the same times, those that are equal once: a source samples all of its series at one time."""
+def _shared(times: Iterable[Floats]) -> Iterator[Floats]:
+    """Yield the same times, those that are equal once: a source samples all of its series at one time."""
     distinct: dict[int, list[Floats]] = {}
-    first_equal: list[Floats] = []
     for t_s in times:
         of_length = distinct.setdefault(len(t_s), [])
         equal = next((earlier for earlier in of_length[-_TIMES_COMPARED:] if np.array_equal(earlier, t_s)), None)
         if equal is None:
             of_length.append(t_s)
-        first_equal.append(t_s if equal is None else equal)
-    once = [t_s for of_length in distinct.values() for t_s in of_length]
-    if sum(t_s.nbytes for t_s in once) > sum(t_s.nbytes for t_s in times) / 2:
-        return times
-    own = {id(t_s): t_s.copy() for t_s in once}  # not a part of the whole column
-    return [own[id(t_s)] for t_s in first_equal]
+        yield t_s if equal is None else equal
 
 
 def _finite(path: Path, batch: pa.RecordBatch, name: str, rows: NDArray[np.intp]) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -162,3 +163,25 @@ def test_series_that_were_sampled_together_have_their_times_once(tmp_path: Path)
         assert result[key].t_s.tolist() == result[key].value.tolist() == list(ticks)
     assert result[TPS].t_s.tolist() == list(late)
     assert result[keys[0]].t_s.base is None, "the file's column is not kept for it"
+
+
+@pytest.mark.parametrize("by_tick", [True, False])
+def test_times_of_a_long_file_are_those_that_were_written(tmp_path: Path, by_tick: bool) -> None:
+    """Over the ends of the pieces in which a file is read, and in whichever order its rows are."""
+    path, generator = tmp_path / "series.parquet", np.random.default_rng(12)
+    series = {
+        SeriesKey(source=source, metric=f"m{number}"): np.cumsum(generator.uniform(0.5, 1.5, 20_000 - number))
+        for source in ("client", "diskstats")
+        for number in range(3)
+    }
+    rows = [row for key, t_s in series.items() for row in rows_of(key, {float(t): float(t) / 3 for t in t_s})]
+    write_series(path, sorted(rows, key=attrgetter("t_s")) if by_tick else rows)
+    result = read_series(path)
+    for key, t_s in series.items():
+        assert np.array_equal(result[key].t_s, t_s)
+        assert np.array_equal(result[key].value, t_s / 3)
+    window = read_series(path, metrics=["m1"], window_s=(100.0, 15_000.0))
+    for key, samples in window.items():
+        inside = (series[key] > 100) & (series[key] <= 15_000)
+        assert np.array_equal(samples.t_s, series[key][inside])
+    assert len(window) == 2
