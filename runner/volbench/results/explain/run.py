@@ -302,11 +302,11 @@ def cases_of(loaded: LoadedRun, result: CellResult) -> Iterator[Case]:
         if step_kind(step.kind).explained != "whole" or "/" in step.step:
             continue
         if whole is None:
-            whole = align(loaded.series(result.cell_id))
+            whole = align(loaded.series(result.cell_id), on_demand=True)
         yield replace(_case(result, step, whole), profile=profile)
     for name, steps in _grouped(result.steps).items():
         if whole is None:
-            whole = align(loaded.series(result.cell_id))
+            whole = align(loaded.series(result.cell_id), on_demand=True)
         yield replace(_case_of_several(result, name, steps, whole), profile=profile)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,10 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 BUCKETS_MAX = 1_000_000
+KEPT_BYTES_MAX = 32 << 20
+"""Of columns that are placed when they are asked for: all of an ordinary cell's, some of a day's."""
+_PLACES_KEPT = 16
+"""Sources of a cell; series of one have the same times."""
 _SHORT = 2000
 """Values that are sorted faster than np.quantile begins."""
 _GAP = 1.6
@@ -55,20 +61,18 @@ class Grid:
         """The buckets of a mask of shape (buckets,); neighbouring ones share the memory of this grid."""
         chosen = np.flatnonzero(mask)
         adjoining = len(chosen) > 0 and chosen[-1] - chosen[0] + 1 == len(chosen)
-        if not adjoining:
-            return replace(self, t_s=self.t_s[mask], columns=_Chosen(self.columns, mask))
-        rows = slice(chosen[0], chosen[-1] + 1)
-        return replace(self, t_s=self.t_s[rows], columns={key: value[rows] for key, value in self.columns.items()})
+        rows = slice(chosen[0], chosen[-1] + 1) if adjoining else mask
+        return replace(self, t_s=self.t_s[rows], columns=_Chosen(self.columns, rows))
 
 
 class _Chosen(Mapping[SeriesKey, Floats]):
     """Buckets of columns, chosen when a column is asked for: all of them at once would be the grid once more."""
 
-    def __init__(self, columns: Mapping[SeriesKey, Floats], mask: Mask) -> None:
-        self._columns, self._mask = columns, mask
+    def __init__(self, columns: Mapping[SeriesKey, Floats], rows: Mask | slice) -> None:
+        self._columns, self._rows = columns, rows
 
     def __getitem__(self, key: SeriesKey) -> Floats:
-        return self._columns[key][self._mask]
+        return self._columns[key][self._rows]
 
     def __iter__(self) -> Iterator[SeriesKey]:
         return iter(self._columns)
@@ -85,6 +89,7 @@ def align(
     *,
     window_s: tuple[float, float] | None = None,
     width_s: float | None = None,
+    on_demand: bool = False,
 ) -> Grid:
     """Put series on one grid.
 
@@ -96,6 +101,8 @@ def align(
         series: seconds since the cell's zero, ascending.
         window_s: start and end of the grid; None: from the first to the last sample.
         width_s: of a bucket; None: the client's interval, or the shortest of the other sources.
+        on_demand: place a column when it is asked for, and keep KEPT_BYTES_MAX of them: for a long cell, whose
+            series must not change.
 
     Raises UsageError for a grid of more than BUCKETS_MAX buckets.
     """
@@ -111,9 +118,75 @@ def align(
         )
     buckets = max(0, round(buckets_wanted))
     t_s = start + width * np.arange(1, buckets + 1, dtype=np.float64)
+    columns = _Placed(filled, t_s, width)
     return Grid(
-        t_s=t_s, width_s=width, columns={key: _placed(sampled, t_s, width) for key, sampled in filled.items()}
+        t_s=t_s, width_s=width, columns=columns if on_demand else {key: columns.placed(key) for key in filled}
     )
+
+
+_Key = TypeVar("_Key")
+_Made = TypeVar("_Made")
+
+
+class _Kept(OrderedDict[_Key, _Made]):
+    """The values that were asked for last, at most so many."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def get_or_make(self, key: _Key, make: Callable[[], _Made]) -> _Made:
+        """Return the value, made anew where it is not kept."""
+        value = self[key] if key in self else make()
+        self[key] = value
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)
+        return value
+
+
+class _Placed(Mapping[SeriesKey, Floats]):
+    """The columns of a grid, each placed when it is asked for."""
+
+    def __init__(self, series: Mapping[SeriesKey, Series], t_s: Floats, width: float) -> None:
+        self._series, self._t_s, self._width = series, t_s, width
+        self._columns: _Kept[SeriesKey, Floats] = _Kept(max(1, KEPT_BYTES_MAX // max(1, t_s.nbytes)))
+        self._places: _Kept[int, _Places] = _Kept(_PLACES_KEPT)
+
+    def __getitem__(self, key: SeriesKey) -> Floats:
+        if key not in self._series:
+            raise KeyError(key)
+        return self._columns.get_or_make(key, lambda: self.placed(key))
+
+    def placed(self, key: SeriesKey) -> Floats:
+        """Return the series' value in each bucket, NaN where none is known."""
+        series = self._series[key]
+        column = np.full(len(self._t_s), np.nan)
+        if not len(column):
+            return column
+        places = self._places.get_or_make(id(series.t_s), lambda: _places(series.t_s, self._t_s, self._width))
+        column[places.covered] = series.value[places.sample]
+        if places.is_finer:
+            _average(series, self._t_s, self._width, column)
+        return column
+
+    def __iter__(self) -> Iterator[SeriesKey]:
+        return iter(self._series)
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._series
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Places:
+    """Of series with the same times: which buckets have a value, and of which sample."""
+
+    covered: Mask
+    sample: NDArray[np.intp]
+    is_finer: bool
 
 
 def true_runs(mask: Mask) -> list[tuple[int, int]]:
@@ -142,22 +215,16 @@ def _extent_s(series: Mapping[SeriesKey, Series], width: float) -> tuple[float, 
     return first - width, last
 
 
-def _placed(series: Series, t_s: Floats, width: float) -> Floats:
-    """The series' value in each bucket that ends at t_s."""
-    placed = np.full(len(t_s), np.nan)
-    if not len(t_s):
-        return placed
-    typical = interval_s(series.t_s) or width
-    length = np.diff(series.t_s, prepend=series.t_s[0] - typical)
+def _places(times: Floats, t_s: Floats, width: float) -> _Places:
+    """Return where samples of these times are in the buckets that end at t_s."""
+    typical = interval_s(times) or width
+    length = np.diff(times, prepend=times[0] - typical)
     length = np.where(length > _GAP * typical, typical, length)
     middle = t_s - width / 2
-    sample = np.minimum(np.searchsorted(series.t_s, middle, side="left"), len(series.t_s) - 1)
+    sample = np.minimum(np.searchsorted(times, middle, side="left"), len(times) - 1)
     slack = 1e-6 + 0.05 * width  # neighbouring intervals of a jittering clock leave no hole between them
-    covered = (middle <= series.t_s[sample] + slack) & (middle > series.t_s[sample] - length[sample] - slack)
-    placed[covered] = series.value[sample[covered]]
-    if typical < 0.7 * width:
-        _average(series, t_s, width, placed)
-    return placed
+    covered = (middle <= times[sample] + slack) & (middle > times[sample] - length[sample] - slack)
+    return _Places(covered=covered, sample=sample[covered], is_finer=typical < 0.7 * width)
 
 
 def _average(series: Series, t_s: Floats, width: float, placed: Floats) -> None:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volbench.errors import UsageError
+from volbench.results.stats import grid as grid_module
 from volbench.results.stats.grid import BUCKETS_MAX, align
 from volbench.results.store.series import Series, SeriesKey
 
@@ -84,3 +85,40 @@ def test_chosen_buckets_are_those_of_the_mask_and_take_no_memory_where_they_adjo
     chosen = grid.where(np.isin(np.arange(5), buckets))
     assert chosen.columns[READS].tolist() == [10.0 * (1 + bucket) for bucket in buckets]
     assert np.shares_memory(chosen.columns[READS], grid.columns[READS]) is shared
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 1 << 20])
+def test_columns_on_demand_are_those_that_are_placed_at_once(
+    kept_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With gaps, phases and finer sources; however few of them are kept."""
+    monkeypatch.setattr(grid_module, "KEPT_BYTES_MAX", kept_bytes)
+    ticks = np.arange(1.0, 61.0)
+    of_disk = np.delete(ticks + 0.4, [7, 8, 9, 30])
+    sampled = {
+        TPS: series(list(ticks), list(ticks)),
+        READS: Series(t_s=of_disk, value=of_disk**2),
+        SeriesKey(source="diskstats", metric="writes_per_s", entity="sda"): Series(t_s=of_disk, value=-of_disk),
+        SeriesKey(source="cpu", metric="busy_ratio"): series(
+            [0.2 * n for n in range(1, 301)], [n % 7 for n in range(300)]
+        ),
+    }
+    whole, on_demand = align(sampled), align(sampled, on_demand=True)
+    assert (list(on_demand.columns), len(on_demand.columns)) == (list(whole.columns), 4)
+    for _ in range(2):
+        for key, column in whole.columns.items():
+            assert np.array_equal(on_demand.columns[key], column, equal_nan=True)
+            for part in (on_demand.within(10, 20), on_demand.where(np.arange(len(on_demand)) % 3 == 0)):
+                mask = np.isin(on_demand.t_s, part.t_s)
+                assert np.array_equal(part.columns[key], column[mask], equal_nan=True)
+    assert SeriesKey(source="none", metric="none") not in on_demand.columns
+    assert on_demand.column("none", "none") is None
+
+
+def test_few_columns_on_demand_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A day of a cell has half a gigabyte of them."""
+    monkeypatch.setattr(grid_module, "KEPT_BYTES_MAX", 3 * 8 * 100)
+    keys = [SeriesKey(source="innodb", metric=f"m{number}") for number in range(10)]
+    grid = align({key: series(list(range(100)), list(range(100))) for key in keys}, on_demand=True)
+    made = {key: grid.columns[key] for key in keys}
+    assert [grid.columns[key] is made[key] for key in reversed(keys)] == [True] * 3 + [False] * 7
