@@ -58,7 +58,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, run_cache: Path) -> It
         yield opened
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lab_images() -> None:
     """The lab's nodes have the images of today's code; elsewhere a registry has."""
     if cluster_run.with_lab():

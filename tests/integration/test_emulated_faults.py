@@ -102,9 +102,12 @@ def test_a_power_cut_of_an_asynchronous_export_takes_names_back_too(root: Path) 
 def test_a_stall_stops_everything_and_ends(root: Path) -> None:
     with volume(root, "ebs-gp3") as subject:
         write_durably(subject.data / "file", b"x" * (1 << 20))
+        before_s = time.monotonic()
         subject.fault("stall", seconds=1.0)
         assert subject.state()["faults"] == ["stall"]
-        assert max(read_at_random(subject.data / "file", seconds=1.2, extent=1 << 20)) > 0.8
+        waited_s = time.monotonic() - before_s  # a busy machine may need much of the second for this
+        took_s = max(read_at_random(subject.data / "file", seconds=1.2, extent=1 << 20))
+        assert waited_s + took_s > 0.95
 
 
 def test_injected_errors_and_a_detached_volume_are_seen_and_taken_back(root: Path) -> None:

@@ -26,6 +26,8 @@ SPEC = "emulated:ebs-gp3?size=4GiB"
 pytestmark = [pytest.mark.kubernetes, pytest.mark.usefixtures("lab_images")]
 ONE_VOLUME = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
 """For a test that compares nothing: a second volume would need a dataset of its own."""
+WHILE_KUBECTL_ACTS = "steps.0.duration=12s"
+"""For a test whose commands must come before the step's end: each takes seconds on a busy machine."""
 only_lab = pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="stops an API server or a node")
 
 
@@ -78,7 +80,7 @@ def test_an_api_server_and_a_runner_that_go_away_lose_nothing(cluster: ClusterBe
 @pytest.mark.timeout(400)
 def test_a_pod_and_a_server_that_are_killed_are_named_and_tried_again(cluster: ClusterBench) -> None:
     """Each attempt is kept apart, with the cause; at the end every cell is done."""
-    process = cluster.start("steps.0.duration=8s", "repeats=2", volumes=ONE_VOLUME)
+    process = cluster.start(WHILE_KUBECTL_ACTS, "repeats=2", volumes=ONE_VOLUME)
     cluster.until(cluster.in_step, process)
     first = cluster.current_cell().name
     kubectl("delete", "pod", cluster.pod(), "-n", cluster.namespace, "--wait=false")
@@ -113,7 +115,7 @@ def test_a_drain_waits_for_the_cell_that_measures_and_for_no_other(cluster: Clus
     """By the budget of k8s/base: an agent that runs is not evicted; a pod that only keeps its results is."""
     budget = (ROOT / "k8s" / "base" / "disruptions.yaml").read_text()
     kubectl("apply", "-f", "-", stdin=budget.replace("namespace: volbench}", f"namespace: {cluster.namespace}}}"))
-    process = cluster.start("steps.0.duration=8s", volumes=ONE_VOLUME)
+    process = cluster.start(WHILE_KUBECTL_ACTS, volumes=ONE_VOLUME)
     cluster.until(cluster.in_step, process)
     pod = cluster.pod()
 

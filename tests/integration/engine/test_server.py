@@ -68,7 +68,7 @@ class TestServer:
             def query_a_dying_server() -> None:
                 with server.connect() as connection, connection.cursor() as cursor:
                     bench.kill_from_outside(pid)
-                    bench.supervisor.wait_stopped(10.0, "dying")
+                    bench.supervisor.wait_stopped(60.0, "dying")
                     cursor.execute("SELECT 1")
 
             with pytest.raises(StepFailed) as caught:
@@ -156,7 +156,7 @@ class TestServer:
                         server.query(f"SET GLOBAL {statement}")
             assert list(Path(everybodys).iterdir()) == []
             bench.kill_from_outside(pid or 0)
-            bench.supervisor.wait_stopped(10.0, "dying")
+            bench.supervisor.wait_stopped(60.0, "dying")
             server.start()
             assert server.data_dir.stat().st_uid == int(user)
             assert str(engine.base) not in Path("/proc/self/mountinfo").read_text()

@@ -60,7 +60,7 @@ def in_shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Supervi
     script.write_bytes(supervisor_script())
     process = subprocess.Popen([*request.param, str(script), str(tmp_path)], start_new_session=True)
     supervisor = Supervisor(tmp_path)
-    supervisor.wait_ready_for_commands(10.0)
+    supervisor.wait_ready_for_commands(60.0)
     yield supervisor
     supervisor.quit(10.0)
     assert process.wait(60) == 0
@@ -106,7 +106,7 @@ class TestInEveryShell:
         assert eventually(lambda: "up" in in_shell.log_tail())
         (child,) = (path for path in Path("/proc").glob("[0-9]*") if _is_supervisor_of(path, in_shell))
         os.kill(int(child.name), signal.SIGTERM)
-        assert in_shell.wait_stopped(10.0, "stopping").exit_code == 0
+        assert in_shell.wait_stopped(60.0, "stopping").exit_code == 0
         assert "clean" in in_shell.log_tail()
         assert eventually(lambda: not (in_shell.control_dir / "command").exists())
 
@@ -186,7 +186,7 @@ class TestClient:
         supervisor.start(["sh", "-c", "trap 'exit 7' TERM; echo up; while :; do sleep 0.05; done"])
         assert eventually(lambda: "up" in supervisor.log_tail())
         process_of(supervisor).signal(signal.SIGTERM, group=True)
-        assert supervisor.wait_stopped(10.0, "stopping").exit_code == 7
+        assert supervisor.wait_stopped(60.0, "stopping").exit_code == 7
 
     def test_an_agent_may_die_and_the_next_one_takes_over(self, supervisor: Supervisor) -> None:
         """A server started by a process that is killed goes on, and another process can stop it."""

@@ -41,7 +41,7 @@ def called(directory: Path) -> socket.socket:
     """A connection that has said nothing yet; by a descriptor, since a socket's path is short."""
     opened = os.open(directory, os.O_PATH)
     caller = socket.socket(socket.AF_UNIX)
-    caller.settimeout(5)
+    caller.settimeout(60)
     caller.connect(f"/proc/self/fd/{opened}/{SOCKET}")
     os.close(opened)
     return caller
