@@ -114,4 +114,4 @@ def load_run(directory: RunDirectory) -> LoadedRun:
 
 def _series_bytes(series: Mapping[SeriesKey, Series]) -> int:
     times = {id(samples.t_s): samples.t_s.nbytes for samples in series.values()}
-    return sum(times.values()) + sum(samples.value.nbytes for samples in series.values())
+    return sum(times.values()) + sum(samples.t_s.nbytes for samples in series.values())

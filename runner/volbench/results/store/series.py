@@ -17,6 +17,7 @@ from volbench.core.base.parse import NUMBER_MAX
 from volbench.core.base.text import counted
 from volbench.core.records.named_metrics import NamedMetric
 from volbench.core.records.series import SeriesRow
+from volbench.results.store.scratch_columns import ScratchColumn
 from volbench.results.store.tables import (
     Columns,
     TableWriter,
@@ -83,6 +84,23 @@ class Series:
         return Series(t_s=self.t_s[mask], value=self.value[mask])
 
 
+class _Stored(Series):
+    """A series of a long cell: its values are read from a file each time that they are asked for."""
+
+    _values: ScratchColumn[np.float64]
+    _begin: int
+
+    def __init__(self, *, t_s: Floats, values: ScratchColumn[np.float64], begin: int) -> None:
+        object.__setattr__(self, "t_s", t_s)
+        object.__setattr__(self, "_values", values)
+        object.__setattr__(self, "_begin", begin)
+
+    @property
+    def value(self) -> Floats:
+        """Return a copy."""
+        return self._values.read(self._begin, self._begin + len(self.t_s))
+
+
 @dataclass(frozen=True, kw_only=True)
 class BucketedSeries:
     """A series in buckets of equal length; a bucket without a sample is NaN in all of `mean`, `low`, `high`.
@@ -130,8 +148,9 @@ def read_series(
 ) -> dict[SeriesKey, Series]:
     """Series at full resolution, sorted by their keys; only what is asked for is kept.
 
-    The file is decoded piece by piece, first the names and then the numbers. Of what is returned, a sample's value
-    has 8 bytes, and times that series share are kept once; meanwhile 4 bytes a sample and some MiB are used.
+    The file is decoded piece by piece, first the names and then the numbers. Times that series share are kept once.
+    A sample's value has 8 bytes, and 4 more while the file is read: in memory, or of a long cell in a file without
+    a name, from which the values of a series are read when they are asked for.
 
     Args:
         path: series.parquet.
@@ -180,9 +199,13 @@ def _bucket_count(window_s: tuple[float, float], width_s: float) -> int:
     return count
 
 
-def _in_order(t_s: Floats, value: Floats) -> Series:
+def _in_order(t_s: Floats, values: ScratchColumn[np.float64], begin: int) -> Series:
     """The samples ascending in time, and in value where times are equal; volbench writes them so."""
-    if not np.all(t_s[1:] > t_s[:-1]):
+    is_ascending = bool(np.all(t_s[1:] > t_s[:-1]))
+    if is_ascending and values.is_on_disk:
+        return _Stored(t_s=t_s, values=values, begin=begin)
+    value = values.read(begin, begin + len(t_s))
+    if not is_ascending:
         order = np.lexsort((value, t_s))
         t_s, value = t_s[order], value[order]
     return Series(t_s=t_s, value=value)
@@ -240,11 +263,11 @@ def _read(path: Path, selection: _Selection) -> dict[SeriesKey, Series]:
         begins = [0, *ends][:-1]
         free = np.zeros(SERIES_MAX, np.int64)
         free[[number for _, number in ordered]] = begins
-        value = np.empty(int(counts.sum()))
-        times = _Times([number for _, number in ordered], len(value))
+        values = ScratchColumn(int(counts.sum()), np.float64)
+        times = _Times([number for _, number in ordered], len(values.array))
         row = 0
         for batch in read_batches(path, file, ["t_s", "value"], rows=_ROWS_OF_BATCH):
-            series = numbers[row : row + len(batch)]
+            series = numbers.array[row : row + len(batch)]
             row += len(batch)
             rows = np.argsort(series, kind="stable")
             sizes = np.bincount(series, minlength=SERIES_MAX + 1)
@@ -253,13 +276,15 @@ def _read(path: Path, selection: _Selection) -> dict[SeriesKey, Series]:
             targets = np.arange(len(rows)) + (free - (np.cumsum(sizes) - sizes))[series[rows]]
             _finite(path, batch, "t_s", rows)
             times.add(batch.column("t_s").to_numpy(), rows, targets, sizes)
-            value[targets] = _finite(path, batch, "value", rows)
+            values.array[targets] = _finite(path, batch, "value", rows)
             free += sizes
+            for column in (numbers, times.codes, values):
+                column.release()
     del numbers
     spans = list(zip(begins, ends, strict=True))
     return {
-        key: _in_order(t_s, value[begin:end])
-        for (key, _), t_s, (begin, end) in zip(ordered, _shared(times.of_series(spans)), spans, strict=True)
+        key: _in_order(t_s, values, begin)
+        for (key, _), t_s, (begin, _) in zip(ordered, _shared(times.of_series(spans)), spans, strict=True)
     }
 
 
@@ -271,7 +296,7 @@ class _Times:
 
     def __init__(self, numbers: list[int], samples: int) -> None:
         self._numbers = np.array(numbers, np.intp)
-        self._codes = np.empty(samples, np.uint16)
+        self.codes = ScratchColumn(samples, np.uint16)
         self._distinct: list[Floats] = []
         self._sizes: list[NDArray[np.int32]] = []
 
@@ -282,7 +307,7 @@ class _Times:
         begins = np.flatnonzero(np.append(True, t_s[1:] != t_s[:-1])[: len(t_s)])
         distinct, of_run = np.unique(t_s[begins], return_inverse=True)
         codes = np.repeat(of_run.reshape(-1).astype(np.uint16), np.diff(begins, append=len(t_s)))
-        self._codes[targets] = codes[rows]
+        self.codes.array[targets] = codes[rows]
         self._distinct.append(distinct)
         self._sizes.append(sizes[self._numbers].astype(np.int32))
 
@@ -292,14 +317,15 @@ class _Times:
         bases = np.cumsum([0, *map(len, self._distinct)])[:-1]
         sizes = np.array(self._sizes, np.int32).reshape(len(bases), len(spans))
         for at, (begin, end) in enumerate(spans):
-            yield distinct[np.repeat(bases, sizes[:, at]) + self._codes[begin:end]]
+            yield distinct[np.repeat(bases, sizes[:, at]) + self.codes.read(begin, end)]
 
 
-def _counts(numbers: NDArray[np.uint16]) -> NDArray[np.int64]:
+def _counts(numbers: ScratchColumn[np.uint16]) -> NDArray[np.int64]:
     """How many rows each series has; by blocks, since each row's number becomes one of 8 bytes."""
-    counts = np.zeros(SERIES_MAX + 1, np.int64)
-    for begin in range(0, len(numbers), _ROWS_COUNTED):
-        counts += np.bincount(numbers[begin : begin + _ROWS_COUNTED], minlength=SERIES_MAX + 1)
+    counts, rows = np.zeros(SERIES_MAX + 1, np.int64), len(numbers.array)
+    for begin in range(0, rows, _ROWS_COUNTED):
+        block = numbers.read(begin, min(begin + _ROWS_COUNTED, rows))
+        counts += np.bincount(block, minlength=SERIES_MAX + 1)
     return counts[:SERIES_MAX]
 
 
@@ -325,9 +351,11 @@ def _finite(path: Path, batch: pa.RecordBatch, name: str, rows: NDArray[np.intp]
     return values
 
 
-def _row_numbers(path: Path, file: pq.ParquetFile, names: _Names, selection: _Selection) -> NDArray[np.uint16]:
+def _row_numbers(
+    path: Path, file: pq.ParquetFile, names: _Names, selection: _Selection
+) -> ScratchColumn[np.uint16]:
     """The number of each row's series, SERIES_MAX where it is not selected. Raises RunUnreadable."""
-    numbers = np.full(file.metadata.num_rows, SERIES_MAX, np.uint16)
+    numbers = ScratchColumn(file.metadata.num_rows, np.uint16)
     row = 0
     columns = [*_NAMES, *(["t_s"] if selection.window_s is not None else [])]
     for batch in read_batches(path, file, columns):
@@ -338,8 +366,10 @@ def _row_numbers(path: Path, file: pq.ParquetFile, names: _Names, selection: _Se
         if selection.window_s is not None:
             t_s = batch.column("t_s").to_numpy()
             of_batch[~((t_s > selection.window_s[0]) & (t_s <= selection.window_s[1]))] = SERIES_MAX
-        numbers[row : row + len(of_batch)] = of_batch
+        numbers.array[row : row + len(of_batch)] = of_batch
         row += len(of_batch)
+        numbers.release()
+    numbers.array[row:] = SERIES_MAX
     return numbers
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from volbench.core.records.series import SeriesRow
 from volbench.errors import RunUnreadable
+from volbench.results.store import scratch_columns
 from volbench.results.store.series import (
     SeriesKey,
     SeriesWriter,
@@ -165,9 +166,13 @@ def test_series_that_were_sampled_together_have_their_times_once(tmp_path: Path)
     assert result[keys[0]].t_s.base is None, "the file's column is not kept for it"
 
 
+@pytest.mark.parametrize("on_disk_from", [1, 1 << 30])
 @pytest.mark.parametrize("by_tick", [True, False])
-def test_times_of_a_long_file_are_those_that_were_written(tmp_path: Path, by_tick: bool) -> None:
+def test_samples_of_a_long_file_are_those_that_were_written(
+    tmp_path: Path, by_tick: bool, on_disk_from: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Over the ends of the pieces in which a file is read, and in whichever order its rows are."""
+    monkeypatch.setattr(scratch_columns, "ON_DISK_FROM", on_disk_from)
     path, generator = tmp_path / "series.parquet", np.random.default_rng(12)
     series = {
         SeriesKey(source=source, metric=f"m{number}"): np.cumsum(generator.uniform(0.5, 1.5, 20_000 - number))
@@ -185,3 +190,16 @@ def test_times_of_a_long_file_are_those_that_were_written(tmp_path: Path, by_tic
         inside = (series[key] > 100) & (series[key] <= 15_000)
         assert np.array_equal(samples.t_s, series[key][inside])
     assert len(window) == 2
+
+
+def test_samples_of_a_long_file_come_in_order_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where another program has written them in none."""
+    monkeypatch.setattr(scratch_columns, "ON_DISK_FROM", 1)
+    path = tmp_path / "series.parquet"
+    write_series(path, rows_of(TPS, {3.0: 30.0, 1.0: 10.0, 2.0: 20.0}))
+    (samples,) = read_series(path).values()
+    assert samples.t_s.tolist() == [1.0, 2.0, 3.0]
+    assert samples.value.tolist() == [10.0, 20.0, 30.0]
+    assert (
+        samples.shifted(1.0).value.tolist() == samples.where(samples.t_s > 0).value.tolist() == [10.0, 20.0, 30.0]
+    )
