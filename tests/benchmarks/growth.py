@@ -120,7 +120,7 @@ def objects(directory: Path, count: int) -> Path:
 
 CASES = {
     "samples": Case(
-        size=1_000_000, unit="samples", make=samples, imports=_REPORT_IMPORTS, code=_REPORT, mib_max=380
+        size=1_000_000, unit="samples", make=samples, imports=_REPORT_IMPORTS, code=_REPORT, mib_max=330
     ),
     "cells": Case(size=250, unit="cells", make=cells, imports=_REPORT_IMPORTS, code=_REPORT, mib_max=600),
     "volumes": Case(size=5, unit="volumes", make=volumes, imports=_REPORT_IMPORTS, code=_REPORT, mib_max=600),
