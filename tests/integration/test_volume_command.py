@@ -107,7 +107,7 @@ def test_what_a_killed_daemon_leaves_is_cleared_by_the_next_command(root: Path) 
         (daemon,) = attachments(root / "dies").daemons
         os.kill(daemon, signal.SIGKILL)
         assert wait_until(lambda: not attachments(root / "dies").daemons, timeout_s=COMMAND_S_MAX)
-        cleared = volbench("volume", "list", "--dir", str(root))  # a process that knows no volume yet
+        cleared = in_process("volume", "list", "--dir", str(root))
         # A command of another test that clears it at this moment has it locked, and is awaited.
         assert wait_until(lambda: not attachments(root / "dies"), timeout_s=COMMAND_S_MAX)
         assert attachments(root / "lives").daemons

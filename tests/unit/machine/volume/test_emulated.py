@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +22,15 @@ from volbench.core.profile.resolve import resolve
 from volbench.errors import MissingPrerequisite, Refused, StepFailed
 from volbench.machine.volume.emulated import exclusive, teardown
 from volbench.machine.volume.emulated import requirements as emulated_needs
+from volbench.machine.volume.emulated import status as emulated_status
 from volbench.machine.volume.emulated import volume as emulated
-from volbench.machine.volume.emulated.attachments import LOCK, Attachments, attachments, process_start_ticks
+from volbench.machine.volume.emulated.attachments import (
+    DAEMON,
+    LOCK,
+    Attachments,
+    attachments,
+    process_start_ticks,
+)
 from volbench.machine.volume.emulated.commands import run, wait_until
 from volbench.machine.volume.emulated.control import ask
 from volbench.machine.volume.emulated.discovery import find_volume, remove_volume, stop_volume
@@ -29,6 +39,9 @@ from volbench.machine.volume.emulated.teardown import is_locked, take_down, take
 from volbench.machine.volume.emulated.volume import EmulatedVolume
 
 DEAD_PID = 2**22 + 1  # above the kernel's largest
+WAIT_S = 60.0
+EXIT_OF_A_THREAD = {"x86_64": 60, "aarch64": 93}
+"""The system call's number."""
 
 
 def make_directory(root: Path, name: str, *, owner: dict[str, Any] | None) -> Path:
@@ -191,6 +204,56 @@ def test_a_volume_whose_maker_died_while_its_daemon_starts_is_a_leftover(tmp_pat
         assert take_lock(lock)
         assert volume_status(directory) == "leftover"
     assert volume_status(directory) == "stopped"
+
+
+@contextmanager
+def ending_daemon(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A daemon as it is for a moment after SIGKILL: its first thread is dead, another has its files open yet.
+
+    That one ends with the standard input.
+    """
+    script = (
+        "import ctypes, sys, threading; libc = ctypes.CDLL(None); threading.Thread(target=sys.stdin.read).start();"
+        f"libc.prctl(15, b'{DAEMON}'); libc.syscall({EXIT_OF_A_THREAD[platform.machine()]}, 0)"
+    )
+    with (directory / LOCK).open("ab") as lock:
+        assert take_lock(lock)
+        argv = [sys.executable, "-c", script]
+        process = subprocess.Popen(argv, cwd=directory, stdin=subprocess.PIPE, pass_fds=[lock.fileno()])
+    try:
+        assert wait_until(lambda: process_start_ticks(process.pid) is None, timeout_s=WAIT_S)
+        yield process
+    finally:
+        process.kill()
+        process.wait(WAIT_S)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@pytest.mark.skipif(platform.machine() not in EXIT_OF_A_THREAD, reason="does not apply: another number")
+def test_a_killed_daemon_that_has_its_lock_yet_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command in the moment after the kill took the volume for a running one, and left it attached."""
+    directory = make_directory(tmp_path, "x", owner=None)
+    cleared = list[Path]()
+    with ending_daemon(directory) as daemon:
+        assert is_locked(directory)
+        assert attachments(directory).daemons == ()
+        assert volume_status(directory) == "running"
+        left = Attachments(mounts=(), loops=("loop2",), daemons=())
+        monkeypatch.setattr(emulated_status, "attachments", lambda _: left)
+        monkeypatch.setattr(emulated_status, "take_down", lambda volume, **_: cleared.append(volume))
+        monkeypatch.setattr(teardown, "STARTING_S_MAX", WAIT_S)
+
+        def daemons_that_end_when_asked_for(_: Path) -> list[int]:
+            assert daemon.stdin is not None
+            daemon.stdin.close()
+            return []
+
+        monkeypatch.setattr(teardown, "daemons_of", daemons_that_end_when_asked_for)
+        assert clear_leftovers(tmp_path) == (directory,)
+    assert cleared == [directory]
 
 
 def test_a_pid_that_was_reused_is_another_process() -> None:

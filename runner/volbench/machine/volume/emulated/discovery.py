@@ -78,7 +78,7 @@ def _stop(volume: VolumeStatus) -> None:
             evidence=f"process {volume.owner_pid} made the volume and removes it at its end",
             next_step=f"end that run: kill -INT {volume.owner_pid}",
         )
-    if volume.status == "leftover":
+    if emulated_status.settled_status(volume.directory) == "leftover":
         take_down(volume.directory, force=True)
     else:
         emulated_status.stop_volume(volume.directory)

@@ -15,7 +15,7 @@ from volbench.errors import Refused, StepFailed, VolbenchError
 from volbench.machine.volume.emulated.attachments import attachments, process_namespace, process_start_ticks
 from volbench.machine.volume.emulated.control import ask
 from volbench.machine.volume.emulated.exclusive import changing
-from volbench.machine.volume.emulated.teardown import is_locked, take_down
+from volbench.machine.volume.emulated.teardown import await_daemon, is_locked, take_down
 
 Status = Literal["running", "stopped", "leftover"]
 VOLUME_BYTES_MAX = 1 << 20
@@ -95,12 +95,27 @@ def clear_leftovers(root: Path) -> tuple[Path, ...]:
     """
     cleared = []
     for volume in list_volumes(root):
-        if _is_abandoned(volume.directory):
+        if _is_abandoned(volume.directory) or _may_be_ending(volume.directory):
             with contextlib.suppress(Refused), changing(volume.directory):  # else another process is at it
-                if _is_abandoned(volume.directory):
+                if settled_status(volume.directory) == "leftover" and not _has_living_owner(volume.directory):
                     take_down(volume.directory, force=True)
                     cleared.append(volume.directory)
     return tuple(cleared)
+
+
+def settled_status(directory: Path) -> Status:
+    """Return the status once a killed daemon has let go of its lock; the caller is `changing` the volume."""
+    if _may_be_ending(directory):
+        await_daemon(directory)
+    return volume_status(directory)
+
+
+def _may_be_ending(directory: Path) -> bool:
+    """Return whether a volume without an owner is attached, and locked by a process that does not show itself."""
+    if _owner(directory) is not None or not is_locked(directory):
+        return False
+    present = attachments(directory)
+    return bool(present) and not present.daemons
 
 
 def _is_abandoned(directory: Path) -> bool:

@@ -57,6 +57,15 @@ def take_lock(file: BinaryIO) -> bool:
     return wait_until(locked, timeout_s=1.0)  # queries release the lock at once
 
 
+def await_daemon(directory: Path) -> None:
+    """Wait while a volume is locked and no process shows itself as its daemon; the caller is `changing` the volume.
+
+    A daemon that was just started has the lock before its name. One that was killed looks dead as soon as its first
+    thread is, and has the lock until its last one is.
+    """
+    wait_until(lambda: bool(daemons_of(directory)) or not is_locked(directory), timeout_s=STARTING_S_MAX)
+
+
 def abort(directory: Path) -> None:
     """Abort the FUSE connections of a directory: every waiting and every later request fails at once."""
     for mount in mounts_of(directory):
@@ -78,8 +87,7 @@ def take_down(directory: Path, *, force: bool) -> None:
     Raises StepFailed naming what is still there, and before anything is done for what somebody else has mounted.
     """
     _refuse_foreign_mounts(directory)
-    # Who was killed while starting a daemon has left one that is yet to show itself.
-    wait_until(lambda: bool(daemons_of(directory)) or not is_locked(directory), timeout_s=STARTING_S_MAX)
+    await_daemon(directory)  # who was killed while starting one has left it
     if force:
         abort(directory)
     used, below = _layers(directory)

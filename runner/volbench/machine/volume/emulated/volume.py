@@ -37,7 +37,7 @@ from volbench.machine.volume.emulated.control import ANSWER_S_MAX, CONTROL_SOCKE
 from volbench.machine.volume.emulated.exclusive import changing
 from volbench.machine.volume.emulated.mount import FORMATTED, log_tail, mount_block, run_or_fail
 from volbench.machine.volume.emulated.requirements import MKFS, check_environment
-from volbench.machine.volume.emulated.status import PURPOSE, stop_volume, volume_status
+from volbench.machine.volume.emulated.status import PURPOSE, settled_status, stop_volume
 from volbench.machine.volume.emulated.teardown import take_down, take_lock
 from volbench.machine.volume.space import require_space
 
@@ -159,7 +159,7 @@ class EmulatedVolume:
         return dict(ask(self.directory, {"do": "fault", "fault": {"kind": kind, **details}})["lost"])
 
     def _clear_leftovers(self) -> None:
-        status = volume_status(self.directory)
+        status = settled_status(self.directory)
         if status == "stopped":
             return
         if status == "running":
