@@ -67,6 +67,7 @@ OWN = {
 ELSEWHERE = {
     "cli/runs/list.py": "report.json, as the row report.json",
     "machine/engine/own_data/content.py": "bytes are hashed",
+    "machine/placement/docker/own_files.py": "bytes are copied",
     "machine/engine/own_data/pipe.py": "dumps are read by the servers' own clients, test_own_data.py",
     "observe/ring.py": "RingTail follows the observer's own ring; readers of others' rings are in the table",
     "machine/placement/kubernetes/placement.py": "a line of a pod's log: no JSON is passed over",

@@ -29,7 +29,6 @@ def kib_a_read(step: StepResult) -> float:
     return 1024 * step.metrics["read_mib_per_s"].value / step.metrics["iops_read"].value
 
 
-@pytest.mark.slow  # the user of a container cannot read the script of a clone in /root
 @pytest.mark.parametrize("bench", live_run.LOCAL_IF_SLOW, indirect=True)
 def test_a_compressed_page_is_read_by_one_operation_of_fewer_bytes(bench: live_run.Bench, root: Path) -> None:
     """MySQL 9.7 in containers: the volume's limit of operations is met with as many of them."""

@@ -15,6 +15,7 @@ from volbench.core.records.steps.snapshot import SnapshotStep
 
 CLAIM_PREFIX = "pvc:"
 """Of a dataset's path that lies on a claim of a cluster: `pvc:CLAIM/PATH`."""
+_LUA_FILES_MAX = 200
 
 
 def is_on_claim(path: str) -> bool:
@@ -29,10 +30,23 @@ def file_key(step: Step) -> str:
     return "test" if isinstance(step, OltpStep) and step.script else ""
 
 
-def own_files(cell: CellSpec) -> list[Path]:
-    """Return the absolute paths of the user's files and directories that the cell's agent reads."""
-    texts = [cell.dataset.path, *(getattr(step, key) for step in cell.steps if (key := file_key(step)))]
+def own_files(cell: CellSpec, *, with_dataset: bool = True) -> list[Path]:
+    """Return the absolute paths of the user's files and directories that the cell's agent reads.
+
+    Args:
+        with_dataset: also what the dataset is loaded from, which is there before a cell is measured.
+    """
+    texts = [
+        cell.dataset.path if with_dataset else "",
+        *(getattr(step, key) for step in cell.steps if (key := file_key(step))),
+    ]
     return [Path(text) for text in dict.fromkeys(texts) if text and not is_on_claim(text)]
+
+
+def scripts_of(script: Path) -> list[Path]:
+    """Return a Lua script and, after it, the modules in its directory."""
+    modules = sorted(script.parent.glob("*.lua"))[:_LUA_FILES_MAX]
+    return [script, *(module for module in modules if module != script)]
 
 
 def with_places(cell: CellSpec, places: Mapping[str, str]) -> CellSpec:
@@ -46,11 +60,6 @@ def with_places(cell: CellSpec, places: Mapping[str, str]) -> CellSpec:
     ]
     path = places.get(dataset.path, dataset.path)
     return cell.model_copy(update={"dataset": dataset.model_copy(update={"path": path}), "steps": tuple(steps)})
-
-
-def own_directories(cell: CellSpec) -> list[Path]:
-    """Return the directories that have these files: a script's modules are beside it."""
-    return list(dict.fromkeys(path if path.is_dir() else path.parent for path in own_files(cell)))
 
 
 def dump_steps(steps: Iterable[Step]) -> list[DumpStep]:

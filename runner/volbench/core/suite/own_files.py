@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ def with_absolute_paths(suite: SuiteFile, directory: Path) -> SuiteFile:
 
 def missing_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, str]]:
     """Yield the key and the fault of each file that does not exist."""
-    for key, path in _named_files(suite):
+    for key, path in named_files(suite):
         if not path.exists():
             hint = f"; get it with: {_CLONE}" if "sysbench-tpcc" in str(path) else ""
             if is_on_claim(str(path)):
@@ -41,14 +40,8 @@ def missing_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, str]]:
             yield key, f"there is no file {path}{hint}"
 
 
-def unreadable_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, Path]]:
-    """Yield the key and the path of each file that only its owner and group can read, as a slow log of MySQL."""
-    for key, path in _named_files(suite):
-        if path.exists() and not path.stat().st_mode & stat.S_IROTH:
-            yield key, path
-
-
-def _named_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, Path]]:
+def named_files(suite: SuiteFile) -> Iterator[tuple[KeyPath, Path]]:
+    """Yield the key and the path of each file or directory that a suite names, but of what is downloaded."""
     dataset = suite.dataset
     if dataset.path and not dataset.url and not is_on_claim(dataset.path):  # a download comes when the run begins
         yield ("dataset", "path"), Path(dataset.path)

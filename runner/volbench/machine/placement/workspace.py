@@ -54,6 +54,10 @@ class Workspace:
         """The cell's scratch directory, on the machine's own disk."""
         return self.cache / "scratch" / f"{self.short_id}-{cell_id}"
 
+    def own_dir(self, cell_id: str) -> Path:
+        """The cell's copies of the user's files that the server's user may not read; no cell's name begins so."""
+        return self.cache / "scratch" / f"{self.short_id}-own-{cell_id}"
+
     def claim(self, directory: Path, *, mode: int = 0o700) -> Path:
         """Create a marked directory, or take a marked one. Raise Refused for other directories."""
         directory.parent.mkdir(parents=True, exist_ok=True)

@@ -10,12 +10,11 @@ from volbench.core.base import safe_files
 from volbench.core.base.text import counted, size
 from volbench.core.profile.claim_path import CLAIM_EXAMPLE
 from volbench.core.records.cell import DatasetSpec
-from volbench.core.records.own_files import file_key, is_on_claim
+from volbench.core.records.own_files import file_key, is_on_claim, scripts_of
 from volbench.core.records.run import ResolvedSuite, RunRecord
 from volbench.core.records.steps import Step
 from volbench.core.suite.sweep import with_parameters
 from volbench.errors import UsageError
-from volbench.machine.engine.own_data.content import scripts_of
 from volbench.machine.engine.own_data.form import decompressing_program, head_of, is_zip
 
 BYTES_MAX = 900 << 10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,9 +12,10 @@ from volbench.core.records.own_files import dump_parents, dump_steps, snapshot_s
 from volbench.core.records.run import RunRecord, TargetName
 from volbench.core.records.steps.replay import ReplayStep
 from volbench.core.suite.model import SuiteFile
-from volbench.core.suite.own_files import missing_files, unreadable_files
+from volbench.core.suite.own_files import missing_files, named_files
 from volbench.errors import UsageError
 from volbench.machine.engine.own_data.form import check_sql_file
+from volbench.machine.placement.docker.own_files import check_readable, containers_uid
 from volbench.machine.placement.workspace import default_cache
 from volbench.measure.session.carried import carried_files
 from volbench.measure.session.downloads import download, download_directory, download_path
@@ -127,15 +127,10 @@ def _check_form(dataset: DatasetSpec) -> None:
 
 
 def _check_readable(suite: SuiteFile, path: Path, target: TargetName) -> None:
-    """Raise UsageError for an own file that the containers of a run of root cannot read."""
-    if target == "docker" and os.geteuid() == 0:  # cells run as the image's mysql user then, else as this one
-        for key, file in unreadable_files(suite):
-            raise UsageError(
-                "the containers' user cannot read the file",
-                where=f"{path}: {'.'.join(map(str, key))}",
-                evidence=f"{file} has mode {file.stat().st_mode & 0o7777:04o}",
-                next_step=f"chmod o+r {file}",
-            )
+    """Raise UsageError for an own file that containers can neither read nor get a copy of."""
+    if target == "docker":
+        for key, file in named_files(suite):
+            check_readable(file, containers_uid(), where=f"{path}: {'.'.join(map(str, key))}")
 
 
 def _check_dump_places(suite: SuiteFile, path: Path, target: TargetName) -> None:

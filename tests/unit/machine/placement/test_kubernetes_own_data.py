@@ -14,13 +14,14 @@ from fake_cluster import FakeCluster
 from node_bench import LOCAL, RUN_ID, Bench
 
 from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.own_places import OWN
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import MissingPrerequisite, Refused, UsageError, VolbenchError
 from volbench.machine.placement.interface import Job, JobKind
 from volbench.machine.placement.kubernetes.manifests import labels_of_run
 from volbench.machine.placement.kubernetes.options import parse_options, read_options
 from volbench.machine.placement.kubernetes.own_claims import check_dataset_claims
-from volbench.machine.placement.kubernetes.own_data import OWN, OwnData
+from volbench.machine.placement.kubernetes.own_data import OwnData
 
 LUA, MODULE = "/home/dba/own.lua", "/home/dba/keys.lua"
 FILES = OwnData(run_id=RUN_ID, files={LUA: b"x", MODULE: b"y"})

@@ -9,6 +9,7 @@ from pydantic import Discriminator, Field, StringConstraints, Tag, field_validat
 
 from volbench.core.records.base import Scalar, Seconds
 from volbench.core.records.metric import ERRORS, LATENCIES, QUERIES, Metric
+from volbench.core.records.own_places import outside
 from volbench.core.records.steps.alter import AlterStep
 from volbench.core.records.steps.base import StepBase, StepCost, Threads
 from volbench.core.records.steps.dump import DumpStep
@@ -168,7 +169,7 @@ class OltpStep(StepBase):
     def parameters(self) -> dict[str, Scalar]:
         """Return the parameters as shown in results, sysbench's other options among them."""
         parameters: dict[str, Scalar] = {
-            "test": self.test,
+            "test": outside(self.test),
             "threads": self.threads[0],
             "rand_type": self.rand_type,
         }

@@ -7,8 +7,9 @@ from typing import Literal
 from pydantic import Field
 from typing_extensions import override
 
-from volbench.core.records.base import Fraction, Seconds
+from volbench.core.records.base import Fraction, Scalar, Seconds
 from volbench.core.records.metric import LATENCIES, QUERIES
+from volbench.core.records.own_places import outside
 from volbench.core.records.steps.base import StepBase, StepCost
 from volbench.core.records.steps.kind import StepKind
 
@@ -45,6 +46,11 @@ class ReplayStep(StepBase):
     late_max: Fraction = Field(
         default=0.05, description="A larger share sent late by the client's own fault is invalid."
     )
+
+    @override
+    def parameters(self) -> dict[str, Scalar]:
+        """Return the parameters as shown in results: the log's path on the user's machine."""
+        return {**super().parameters(), "log": outside(self.log)}
 
     @override
     def cost(self, data_bytes: int) -> StepCost:

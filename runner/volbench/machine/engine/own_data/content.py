@@ -8,9 +8,8 @@ from pathlib import Path
 
 from volbench.core.base import safe_files
 from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.own_files import scripts_of
 from volbench.errors import UsageError
-
-_LUA_FILES_MAX = 200
 
 
 def content_hash(dataset: DatasetSpec) -> str:
@@ -23,12 +22,6 @@ def content_hash(dataset: DatasetSpec) -> str:
 def hash_of_scripts(script: Path) -> str:
     """Return a SHA-256 over a Lua script and the modules in its directory. Raises UsageError."""
     return _hash_of(scripts_of(script), script.parent)
-
-
-def scripts_of(script: Path) -> list[Path]:
-    """Return a Lua script and, after it, the modules in its directory."""
-    modules = sorted(script.parent.glob("*.lua"))[:_LUA_FILES_MAX]
-    return [script, *(module for module in modules if module != script)]
 
 
 def _files(path: Path) -> list[Path]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from volbench.core.records.cell import AttachSpec, DatasetSpec
+from volbench.core.records.own_places import outside
 from volbench.errors import StepFailed, UsageError
 from volbench.machine.engine.attached import account_of
 from volbench.machine.engine.connection import Account, MemoryFile
@@ -95,7 +96,7 @@ def _run_lua(loading: Loading, path: Path) -> None:
             f"the script {path.name} failed",
             where="dataset",
             evidence="; ".join(dict.fromkeys(fatal)),
-            next_step=f"fix the script; to try it alone: sysbench {path} prepare",
+            next_step=f"fix the script; to try it alone: sysbench {outside(str(path))} prepare",
             cause="own_script",
         )
 

@@ -17,7 +17,6 @@ import docker
 from volbench.core.base import ownership, safe_files
 from volbench.core.profile.layout import component_word
 from volbench.core.records.cell import CellPlaces, CellSpec
-from volbench.core.records.own_files import own_directories
 from volbench.core.records.run import PlannedCell
 from volbench.machine.host.task_account import CLIENT, EMULATOR, SERVER, keep_task_file, socket_peer
 from volbench.machine.placement.docker.containers import (
@@ -30,6 +29,7 @@ from volbench.machine.placement.docker.containers import (
     remove_container,
 )
 from volbench.machine.placement.docker.images import server_image, tools_image
+from volbench.machine.placement.docker.own_files import containers_uid, in_containers, own_mounts
 from volbench.machine.placement.interface import Job, Placement, TemplateScope
 from volbench.machine.placement.layout import component_places, run_directories
 from volbench.machine.placement.workspace import Workspace
@@ -37,8 +37,6 @@ from volbench.machine.volume.deleted_inodes import concerns, forget_deleted_inod
 from volbench.machine.volume.facts.discovery import discover
 from volbench.machine.volume.interface import OpenVolume
 
-SERVER_UID = 999
-"""The mysql user of the official image; used when the orchestrator is root."""
 SUPERVISOR_SCRIPT = "supervisor.sh"
 SERVER_CGROUP_FILE = "cgroup"
 """In the control directory: /proc/PID/cgroup of the server container, for the agent's samplers."""
@@ -72,7 +70,7 @@ class DockerTarget:
         """`tools` names the tools image; empty: the newest image of this version of volbench."""
         self._workspace = workspace
         self._tools = tools
-        self._uid = os.getuid() or SERVER_UID
+        self._uid = containers_uid()
         self._client = engine_client()
         self._task_files: dict[str, tuple[threading.Event, threading.Thread]] = {}
 
@@ -88,7 +86,7 @@ class DockerTarget:
 
     def with_server(self, cell: CellSpec, volume: OpenVolume | None) -> CellSpec:
         """Return the cell with paths inside the containers, the same for every cell."""
-        return cell.model_copy(update={"places": self._places(volume)})
+        return in_containers(cell.model_copy(update={"places": self._places(volume)}))
 
     def _places(self, volume: OpenVolume | None) -> CellPlaces:
         if volume is None or volume.host_path is not None:
@@ -195,10 +193,21 @@ class DockerTarget:
             _bind(workspace.scratch_dir(cell_id), INSIDE.scratch_dir),
             _bind(job.out, INSIDE_OUT),
             _bind(Path("/sys/fs/cgroup"), INSIDE_CGROUP, read_only=True),
-            *(_bind(path, str(path), read_only=True) for path in own_directories(job.cell)),
+            *self._own_mounts(job),
         ]
         agent += [_bind(socket, inside) for inside, socket in _emulator_sockets(job)]
         return ([*shared, templates] if preparing else shared), agent
+
+    def _own_mounts(self, job: Job) -> list[docker.types.Mount]:
+        """Return the user's own files for the agent; their copies are removed with the cell."""
+
+        def copies() -> Path:
+            directory = self._workspace.claim(self._workspace.own_dir(job.cell.cell_id))
+            ownership.erase_contents(directory)
+            return directory
+
+        mounts = own_mounts(job.cell, job.kind, self._uid, copies)
+        return [_bind(mount.source, mount.target, read_only=True) for mount in mounts]
 
     def _named_mount(self, volume: OpenVolume) -> docker.types.Mount:
         return docker.types.Mount(INSIDE_NAMED_VOLUME, volume.docker_volume, type="volume")
@@ -276,7 +285,12 @@ class DockerTarget:
         for directory in run_directories(job.volume, workspace.volume_folder):
             if ownership.is_owned(directory):
                 ownership.erase_contents(directory)
-        for directory in (workspace.control_dir(job.cell.cell_id), workspace.scratch_dir(job.cell.cell_id)):
+        cell_id = job.cell.cell_id
+        for directory in (
+            workspace.control_dir(cell_id),
+            workspace.scratch_dir(cell_id),
+            workspace.own_dir(cell_id),
+        ):
             if directory.exists():
                 ownership.remove(directory)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +14,11 @@ from typing import Any
 from volbench.core.profile.claim_path import DATASET, parse_claim_path
 from volbench.core.records.cell import CellSpec
 from volbench.core.records.own_files import own_files, with_places
+from volbench.core.records.own_places import OWN, below, inside
 from volbench.machine.placement.interface import JobKind
 from volbench.machine.placement.kubernetes.manifests import PodInput, labels_of_run
 from volbench.machine.volume.kinds.claim import object_name
 
-OWN = "/volbench/own"
-"""In a pod: the files of this machine, each below it at its path here."""
 _COMPONENT = "own-files"
 _DIGEST_CHARACTERS = 8
 
@@ -63,13 +61,13 @@ class OwnData:
 
     def in_pod(self, cell: CellSpec) -> CellSpec:
         """Return the cell with its files where a pod has them."""
-        return with_places(cell, {path: f"{OWN}/{_below(path)}" for path in self.files})
+        return with_places(cell, {path: inside(path) for path in self.files})
 
     def inputs(self, cell: CellSpec, kind: JobKind) -> tuple[PodInput, ...]:
         """Return what the pod of a cell that `in_pod` returned mounts."""
         made = []
         if any(path.is_relative_to(OWN) for path in own_files(cell)):
-            items = [{"key": key, "path": _below(path)} for key, path in self._keys()]
+            items = [{"key": key, "path": below(path)} for key, path in self._keys()]
             made.append(PodInput(name="own", source={"configMap": {"name": self.name, "items": items}}, path=OWN))
         place = parse_claim_path(cell.dataset.path)
         if place is not None and kind == "prepare":  # a cell starts from the template on its own volume
@@ -80,8 +78,3 @@ class OwnData:
     def _keys(self) -> list[tuple[str, str]]:
         """Return key in the ConfigMap and path of each file: a key takes few characters."""
         return [(f"file-{number}", path) for number, path in enumerate(sorted(self.files), start=1)]
-
-
-def _below(path: str) -> str:
-    """Return an absolute path as a relative one without `..`, which a ConfigMap's files cannot have."""
-    return os.path.normpath(path).lstrip("/")

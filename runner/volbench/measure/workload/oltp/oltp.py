@@ -9,6 +9,7 @@ from typing import Any
 
 from volbench.core.records.cell import COUNTED_AS_SLOWEST, ENDED_BY_QUEUE, FILES_COPIED, UNANSWERED
 from volbench.core.records.metrics import MetricValue
+from volbench.core.records.own_places import outside
 from volbench.core.records.steps.oltp import READ_ONLY_TESTS, OltpStep
 from volbench.errors import StepFailed
 from volbench.machine.engine.connection import Account, account_from, read_option_file
@@ -211,9 +212,10 @@ class _Run:
         self.all_counted += interval.counted
         self.ctx.record.series(series_rows(interval, self.ctx.clock))
         self.ctx.record.histogram(histogram_row(interval, self.ctx.clock, step=self.step.name, measured=in_window))
-        text = f"{self.step.test}: {interval.events / interval.interval_s:.0f} transactions/s"
+        test = outside(self.step.test)
+        text = f"{test}: {interval.events / interval.interval_s:.0f} transactions/s"
         self.ctx.progress(
-            text if interval.events else f"{self.step.test}: no transaction finished in the last second",
+            text if interval.events else f"{test}: no transaction finished in the last second",
             min(1.0, end_s / (self.warmup_s + self.measured_s)),
         )
 
@@ -333,7 +335,7 @@ def _phases(
         SubResult(
             suffix=suffix,
             kind=run.step.kind,
-            parameters={"test": run.step.test, "threads": run.step.threads[0], "phase": suffix},
+            parameters={"test": outside(run.step.test), "threads": run.step.threads[0], "phase": suffix},
             outcome=StepOutcome(
                 window_s=(clock.at_s(chosen[0].start_ns), clock.at_s(chosen[-1].end_ns)),
                 spans_s=_spans(clock, chosen),
