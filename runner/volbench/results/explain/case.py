@@ -39,6 +39,7 @@ from volbench.results.explain.evidence.limits import (
 from volbench.results.explain.evidence.plateau_checks import Exceeded
 from volbench.results.explain.evidence.processors import (
     CELL,
+    CLIENT,
     SAMPLER,
     SERVER,
     CpuAccount,
@@ -275,18 +276,18 @@ class Case(Given):
     @cached_property
     def shared_throttled(self) -> float | None:
         """Share of periods in which the CPU quota of a group with server and load held both back, median."""
-        return median(self.at(CgroupCpu.throttled_ratio, CELL))
+        return median(self._of_quota(CgroupCpu.throttled_ratio, CELL))
 
     @cached_property
     def server_throttled(self) -> float | None:
         """Share of periods in which a CPU quota held the server back, median; None without a quota."""
-        own = median(self.at(CgroupCpu.throttled_ratio, SERVER))
+        own = median(self._of_quota(CgroupCpu.throttled_ratio, SERVER))
         return max((share for share in (own, self.shared_throttled) if share is not None), default=None)
 
     @cached_property
     def withheld_s(self) -> float | None:
         """CPU seconds a second that a quota withheld from the server, all CPUs together; None: not known."""
-        known = (mean(self.at(CgroupCpu.throttled_s_per_s, who)) for who in (SERVER, CELL))
+        known = (mean(self._of_quota(CgroupCpu.throttled_s_per_s, who)) for who in (SERVER, CELL))
         return max((seconds for seconds in known if seconds is not None), default=None)
 
     @property
@@ -302,7 +303,7 @@ class Case(Given):
     @cached_property
     def client_throttled(self) -> float | None:
         """The same of the client's."""
-        return median(self.at(CgroupCpu.throttled_ratio, "client"))
+        return median(self._of_quota(CgroupCpu.throttled_ratio, CLIENT))
 
     @cached_property
     def tps(self) -> float | None:
@@ -372,6 +373,13 @@ class Case(Given):
         both = np.isfinite(budget.statement_s) & np.isfinite(budget.cpu_max_s)
         total = float(budget.statement_s[both].sum())
         return max(0.0, budget.no_wait - float(budget.cpu_max_s[both].sum()) / total) if total > 0 else None
+
+    def _of_quota(self, metric: NamedMetric, who: str) -> Floats | None:
+        """A figure of a quota; 0 in intervals in which the group was read, and no quota had a period."""
+        values, used = self.at(metric, who), self.at(CgroupCpu.cpus_used, who)
+        if values is None or used is None:
+            return values
+        return np.where(np.isnan(values) & np.isfinite(used), 0.0, values)
 
     def _counted(self, metric: NamedMetric) -> Floats | None:
         for source in sources_with(metric.name, *VIEWS):

@@ -139,6 +139,17 @@ def test_steal_is_a_mean_over_time(tmp_path: Path) -> None:
     assert observed.steal_ratio == pytest.approx(0.05)
 
 
+@pytest.mark.parametrize(("is_read", "share"), [(True, 0.1), (False, 1.0)])
+def test_a_quota_that_ended_holds_the_client_back_while_it_had_periods(
+    is_read: bool, share: float, tmp_path: Path
+) -> None:
+    """Recorded: one tick after a quota was taken away. A group that is read and has no period is not held."""
+    read = rows("cgroup_cpu", "cpus_used", 0.3, ticks=range(11, 21), entity="client") if is_read else []
+    held = rows("cgroup_cpu", "throttled_ratio", {11.0: 1.0}, entity="client")
+    observed = seen_in(tmp_path, CPU, read, held, window_s=(10.0, 20.0))
+    assert observed.client_throttled_ratio == pytest.approx(share)
+
+
 def test_swapped_pages_are_rate_times_the_real_interval(tmp_path: Path) -> None:
     swap_in = {10.0: 9.0, 11.0: 2.0, 14.0: 2.0, 15.0: 0.0}
     observed = seen_in(

@@ -65,6 +65,15 @@ def test_a_quota_of_one_group_with_server_and_load_is_no_matter_of_the_load() ->
     assert "1.83 s" in findings[0].evidence[1].text
 
 
+@pytest.mark.parametrize(("intervals", "named"), [(29, False), (31, True)])
+def test_a_quota_acts_in_the_intervals_that_had_a_period(intervals: int, named: bool) -> None:
+    """After it is taken away the group is read, and nothing is said of periods."""
+    quota = held_back("server", 0.97)
+    key = ("cgroup_cpu", "throttled_ratio", "server")
+    quota[key] = np.where(np.arange(60) < intervals, quota[key], np.nan)
+    assert ("cpu.server_saturated" in causes(case(QUIET, Storage(latency_ms=0.4, extra=quota)))) == named
+
+
 @pytest.mark.parametrize(("withheld_s", "named"), [(0.14, False), (0.17, True)])
 def test_a_quota_explains_no_more_time_than_it_withheld(withheld_s: float, named: bool) -> None:
     """Throttled in nearly all periods, for a moment in each: a larger quota brings at most that."""

@@ -73,12 +73,7 @@ def observe(
     device = _integral(wide, "diskstats", ("reads_per_s", "writes_per_s"), step.window_s, interval_s)
     return Observation(
         client_cpu_ratio=step.details.get("client_cpu_ratio"),
-        client_throttled_ratio=_mean(
-            wide,
-            SeriesKey(source="cgroup_cpu", metric="throttled_ratio", entity="client"),
-            step.window_s,
-            interval_s,
-        ),
+        client_throttled_ratio=_client_throttled(wide, step.window_s, interval_s),
         offered_ratio=step.details.get("offered_ratio"),
         offered_due=step.details.get("offered_due"),
         missed_ratio=_missed_ratio(series_path, wide, step.window_s, interval_s),
@@ -224,6 +219,22 @@ def _mean(
         return None
     lengths_s = _lengths_s(series, window_s, interval_s, bridge_gaps=True)
     return float(np.average(series.value, weights=lengths_s)) if lengths_s.sum() else None
+
+
+def _client_throttled(
+    samples: dict[SeriesKey, Series], window_s: tuple[float, float], interval_s: float
+) -> float | None:
+    """Share of a quota's periods in which it held the client back; 0 while the group was read and had no quota."""
+    key, read = (
+        SeriesKey(source="cgroup_cpu", metric=metric, entity="client")
+        for metric in ("throttled_ratio", "cpus_used")
+    )
+    if key not in samples or read not in samples:
+        return _mean(samples, key, window_s, interval_s)
+    shares = dict(zip(samples[key].t_s.tolist(), samples[key].value.tolist(), strict=True))
+    lengths_s = _lengths_s(samples[read], window_s, interval_s, bridge_gaps=True)
+    held = [shares.get(t_s, 0.0) for t_s in samples[read].t_s.tolist()]
+    return float(np.average(held, weights=lengths_s)) if lengths_s.sum() else None
 
 
 def _integral(
