@@ -28,7 +28,8 @@ def test_a_suite_of_a_page_is_one_and_fits_the_volume_of_its_command(page: Path,
     volume = re.search(r"--volume (\S+)", command)
     assert volume is not None, command
     spec = parse_volume(volume[1].replace('"', ""))
-    check_needs(suite.steps, [spec], "local", cells=suite.repeats)
+    target = re.search(r"--target (\S+)", command)
+    check_needs(suite.steps, [spec], target[1] if target else "local", cells=suite.repeats)
 
 
 def test_the_index_names_every_page() -> None:

@@ -81,14 +81,19 @@ def check_ebs_modifications(
                     evidence=f"volume {volume.name}={volume.text}",
                     next_step="name a directory on that volume, such as a=path:/mnt/ebs, or leave out `ebs_volume`",
                 )
-        if cells != 1 or len(modifications) != 1:
-            raise UsageError(
-                "a run modifies a real volume once, in its only cell: it stays modified, so that every later cell"
-                " would measure another volume",
-                where=where,
-                evidence=f"{counted(cells, 'cell')}, {counted(len(modifications), 'modification')}",
-                next_step="set `repeats: 1`, `underpowered: true`; name one volume, one modification and no sweep",
-            )
+        check_only_modification(where, cells=cells, modifications=len(modifications))
+
+
+def check_only_modification(where: str, *, cells: int, modifications: int) -> None:
+    """Raise UsageError unless a run modifies a real volume once, in its only cell."""
+    if cells != 1 or modifications != 1:
+        raise UsageError(
+            "a run modifies a real volume once, in its only cell: it stays modified, so that every later cell"
+            " would measure another volume",
+            where=where,
+            evidence=f"{counted(cells, 'cell')}, {counted(modifications, 'modification')}",
+            next_step="set `repeats: 1`, `underpowered: true`; name one volume, one modification and no sweep",
+        )
 
 
 def _where(step: ModifyStep) -> str:

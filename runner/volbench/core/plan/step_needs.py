@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from volbench.core.plan.claim_modification import check_claim_modifications
 from volbench.core.plan.ebs_modification import check_ebs_modifications
 from volbench.core.profile.layout import component_word
 from volbench.core.profile.resolve import ResolvedVolume, resolve_spec, resolve_volume
@@ -40,11 +41,12 @@ def check_needs(steps: Iterable[StepBase], volumes: Sequence[VolumeSpec], target
         purpose = step_kind(step.kind).own_server
         if purpose and target == _ATTACH:
             raise not_own_server(purpose, where=_where(step), evidence="target attach")
-        if isinstance(step, ModifyStep):
+        if isinstance(step, ModifyStep) and step.claim_change is None:
             modified_volume(step)
         for volume in volumes:
             _check_volume(step, volume, target)
     check_ebs_modifications(every_step, volumes, target, cells=cells)
+    check_claim_modifications(every_step, volumes, target, cells=cells)
 
 
 def _check_volume(step: StepBase, volume: VolumeSpec, target: str) -> None:
@@ -56,7 +58,7 @@ def _check_volume(step: StepBase, volume: VolumeSpec, target: str) -> None:
     if isinstance(step, InstancesStep | ReplicaStep) and "control" in volume.options:
         evidence = f"{named}: volbench did not start the server's container"
         raise no_further_server(step_kind(step.kind).own_server, where=_where(step), evidence=evidence)
-    if isinstance(step, ModifyStep) and not step.ebs_volume:
+    if isinstance(step, ModifyStep) and not step.is_real:
         if is_plain:
             raise not_modifiable(step, evidence=f"{named} is not emulated")
         if resolved is not None:
@@ -100,11 +102,11 @@ def check_size(step: ModifyStep, size_bytes: float) -> None:
 def not_modifiable(step: ModifyStep, *, evidence: str) -> UsageError:
     """Return the refusal to modify a volume that is neither emulated nor named."""
     return UsageError(
-        "volbench modifies emulated volumes, and no real one but the EBS volume that the step names",
+        "volbench modifies emulated volumes, and no real one but a claim or the EBS volume that the step names",
         where=_where(step),
         evidence=evidence,
-        next_step="use v=emulated:ebs-gp2, or name the volume: `ebs_volume: vol-...`; any other is modified by hand"
-        " under `volbench observe`",
+        next_step="use v=emulated:ebs-gp2, or name the volume: `ebs_volume: vol-...`, in a cluster `to: claim?...`;"
+        " any other is modified by hand under `volbench observe`",
     )
 
 

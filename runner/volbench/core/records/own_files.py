@@ -9,6 +9,7 @@ from typing import Any
 from volbench.core.records.cell import CellSpec
 from volbench.core.records.steps import Step
 from volbench.core.records.steps.dump import DumpStep
+from volbench.core.records.steps.modify import ModifyStep
 from volbench.core.records.steps.oltp import OltpStep, all_steps
 from volbench.core.records.steps.replay import ReplayStep
 from volbench.core.records.steps.snapshot import SnapshotStep
@@ -70,6 +71,15 @@ def dump_steps(steps: Iterable[Step]) -> list[DumpStep]:
 def snapshot_steps(steps: Iterable[Step]) -> list[SnapshotStep]:
     """Return the backups by the snapshot API of a cluster, those that run concurrently with a load too."""
     return [step for step in all_steps(steps) if isinstance(step, SnapshotStep)]
+
+
+def claim_changes(steps: Iterable[Step]) -> dict[str, ModifyStep]:
+    """Return the steps that change a cluster's claim, by name."""
+    return {
+        step.name or step.kind: step
+        for step in all_steps(steps)
+        if isinstance(step, ModifyStep) and step.claim_change is not None
+    }
 
 
 def dump_parents(steps: Iterable[Step]) -> list[Path]:

@@ -23,6 +23,31 @@ class SnapshotRequest(Record):
     timeout_s: float = Field(gt=0, le=TIMEOUT_S_MAX)
 
 
+class ClaimRequest(Record):
+    """A change of the cell's claim, in progress.json until it is answered: the suite says which.
+
+    Args:
+        number: counts the requests of a cell's attempt.
+        change: the name of the step.
+    """
+
+    number: int = Field(ge=1, le=1000)
+    change: str
+
+
+class ClaimTimes(Record):
+    """How a claim changed.
+
+    Args:
+        states: what the claim's status had, and how many seconds after the request it was first seen.
+        completed: the status has all that was asked for.
+    """
+
+    claim: str
+    states: tuple[tuple[str, float], ...] = ()
+    completed: bool = False
+
+
 class RestoreTimes(Record):
     """What the restore of a snapshot took, in seconds.
 
@@ -62,7 +87,9 @@ class SnapshotAnswer(Record):
     """The times of the request of that number, or why there are none.
 
     Args:
-        work_s: from the request to the API until the snapshot was ready or, where it was restored, read; seconds.
+        work_s: from the request to the API until the snapshot was ready or, where it was restored, read, or the
+            claim had changed; seconds.
+        changed: of a request to change the claim.
         ended_ago_s: from the end of that until this answer was written.
     """
 
@@ -70,6 +97,7 @@ class SnapshotAnswer(Record):
     work_s: float = 0.0
     ended_ago_s: float = 0.0
     times: SnapshotTimes | None = None
+    changed: ClaimTimes | None = None
     failure: Failure | None = None
 
 

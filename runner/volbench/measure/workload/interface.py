@@ -17,8 +17,9 @@ from volbench.core.records.facts import ServerFacts, VolumeFacts
 from volbench.core.records.layout import ComponentPlaces
 from volbench.core.records.metrics import MetricValue
 from volbench.core.records.series import HistogramRow, SeriesRow
-from volbench.core.records.snapshots import SnapshotTimes
+from volbench.core.records.snapshots import ClaimTimes, SnapshotTimes
 from volbench.core.records.steps.base import StepBase
+from volbench.core.records.steps.modify import ModifyStep
 from volbench.core.records.steps.snapshot import SnapshotStep
 
 if TYPE_CHECKING:
@@ -120,6 +121,15 @@ class TakenSnapshot:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChangedClaim:
+    """A change of the volume's claim that somebody else asked for, with the time of it as of a `TakenSnapshot`."""
+
+    times: ClaimTimes
+    work_s: float
+    ended_ago_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepContext:
     """Everything that a step may use.
 
@@ -136,6 +146,7 @@ class StepContext:
         layout: where the server's other volumes are.
         outage: a block in which the step itself causes trouble of the volume, so that it cancels nothing.
         take_snapshot: takes a snapshot of the server's volume; the event cancels it. None: nobody can here.
+        modify_claim: has the claim of the server's volume changed, as `take_snapshot` does.
         is_last: no step follows, and server and data are discarded: a load need not end its transactions.
     """
 
@@ -157,6 +168,7 @@ class StepContext:
     is_last: bool = False
     dump_folder: str = ""
     take_snapshot: Callable[[SnapshotStep, threading.Event], TakenSnapshot] | None = None
+    modify_claim: Callable[[ModifyStep, threading.Event], ChangedClaim] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

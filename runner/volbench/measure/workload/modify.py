@@ -14,6 +14,7 @@ from volbench.core.records.steps.modify import BEFORE_S, ModifyStep
 from volbench.errors import StepFailed
 from volbench.machine.volume.emulated.control import ask_socket
 from volbench.measure.workload.interface import StepContext, StepOutcome, Workload
+from volbench.measure.workload.modify_claim import check_claim, run_claim
 from volbench.measure.workload.modify_ebs import check_ebs, run_ebs
 from volbench.measure.workload.oltp.modulation import slowed
 from volbench.measure.workload.served_rates import ServedRate, outcome_of, watch
@@ -23,7 +24,7 @@ GOES_BACK_S = 10.0
 
 
 class Modify(Workload[ModifyStep]):
-    """Asks for other limits, an emulated volume's daemon or EC2, and counts."""
+    """Asks for other limits, an emulated volume's daemon, the orchestrator or EC2, and counts."""
 
     kind = "modify"
 
@@ -31,6 +32,9 @@ class Modify(Workload[ModifyStep]):
         """Check the volume and what it shall become. Raise UsageError, MissingPrerequisite."""
         if step.ebs_volume:
             check_ebs(step, ctx)
+            return
+        if step.claim_change is not None:
+            check_claim(step, ctx)
             return
         modified_volume(step)
         if ctx.emulator_socket is None:
@@ -44,6 +48,8 @@ class Modify(Workload[ModifyStep]):
         """Change the limits, watch, and change those of an emulated volume back. Raises StepFailed."""
         if step.ebs_volume:
             return run_ebs(step, ctx)
+        if step.claim_change is not None:
+            return run_claim(step, ctx)
         if ctx.emulator_socket is None:
             raise StepFailed("the volume is not emulated", where=str(ctx.volume_dir))
         socket = ctx.emulator_socket

@@ -14,6 +14,7 @@ from volbench.core.records.steps.modify import ModifyStep
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.core.records.steps.replica import ReplicaStep
 from volbench.core.records.steps.restored import RestoredStep
+from volbench.core.records.steps.snapshot import SnapshotStep
 from volbench.errors import MissingPrerequisite, UsageError
 
 GP2 = "a=emulated:ebs-gp2?size=100GiB"
@@ -171,3 +172,25 @@ def test_no_later_cell_is_measured_on_a_modified_volume() -> None:
     with pytest.raises(UsageError, match="every later"):
         check_needs([real(), real("ebs-gp3?iops=9000")], volumes, "local", cells=1)
     check_needs([modify("ebs-gp3")], [parse_volume(GP2)], "local", cells=8)
+
+
+CLAIM = modify("claim?attributes_class=fast&size=200GiB")
+
+
+@pytest.mark.parametrize("volume", ["a=pvc:data", "a=storage-class:gp3?size=100Gi"])
+def test_one_cell_changes_a_claim(volume: str) -> None:
+    check(CLAIM, volume, target="kubernetes")
+
+
+def test_a_claim_changes_in_a_cluster_once_and_alone() -> None:
+    claim = [parse_volume("a=pvc:data")]
+    with pytest.raises(UsageError, match="only a cluster has claims") as refused:
+        check(CLAIM, "a=path:/mnt/a")
+    assert refused.value.where == "step grow"
+    with pytest.raises(UsageError, match="every later"):
+        check_needs([CLAIM], claim, "kubernetes", cells=2)
+    with pytest.raises(UsageError, match="takes no snapshot"):
+        check_needs([CLAIM, SnapshotStep(name="s")], claim, "kubernetes")
+    with pytest.raises(UsageError, match="this volume is none") as refused:
+        check(CLAIM, "a=emulated:ebs-gp2?size=100GiB", target="kubernetes")
+    assert "emulated:ebs-gp2" in refused.value.evidence

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from volbench.core.records.steps.modify import BEFORE_S, ModifyStep
+from volbench.core.base.units import GIB
+from volbench.core.records.steps.modify import BEFORE_S, ClaimChange, ModifyStep
 from volbench.core.records.steps.oltp import OltpStep
 
 
@@ -61,3 +62,44 @@ def test_the_results_of_a_real_volume_show_no_assumption() -> None:
 def test_keys_that_contradict_each_other_are_refused(keys: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         ModifyStep.model_validate({"to": "ebs-gp3", **keys})
+
+
+@pytest.mark.parametrize(
+    ("to", "change"),
+    [
+        ("claim?attributes_class=fast", ClaimChange(attributes_class="fast")),
+        ("claim?size=200GiB", ClaimChange(size_bytes=200 * GIB)),
+        ("claim?size=200Gi&attributes_class=a.b-c", ClaimChange(attributes_class="a.b-c", size_bytes=200 * GIB)),
+        ("ebs-gp3?size=200GiB", None),
+    ],
+)
+def test_a_claim_gets_a_class_a_size_or_both(to: str, change: ClaimChange | None) -> None:
+    step = ModifyStep.model_validate({"to": to})
+    assert step.claim_change == change
+    assert step.is_real == (change is not None)
+
+
+def test_the_results_of_a_claim_show_no_assumption_and_it_is_waited_for_within_its_load() -> None:
+    step = ModifyStep.model_validate({"to": "claim?size=200GiB", "wait": "10min", "watch": "30s"})
+    assert step.parameters() == {"to": "claim?size=200GiB", "wait_s": 600.0, "watch_s": 30.0}
+    assert step.end_s > BEFORE_S + 600 + 30
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"to": "claim"}, "another VolumeAttributesClass, a larger size or both"),
+        ({"to": "claim?"}, "a larger size or both"),
+        ({"to": "claim?iops=6000"}, "a larger size or both"),
+        ({"to": "claim?size=1GiB&size=2GiB"}, "a larger size or both"),
+        ({"to": "claim?attributes_class="}, "is not the name of a class"),
+        ({"to": "claim?attributes_class=Fast"}, "is not the name of a class"),
+        ({"to": "claim?size=large"}, "a size such as"),
+        ({"to": "claim?size=2TiB", "ebs_volume": VOLUME}, "leave out `ebs_volume`"),
+        ({"to": "claim?size=2TiB", "region": "eu-west-1"}, "belong to `ebs_volume`"),
+        ({"to": "claim?size=2TiB", "takes": "10s"}, "are assumptions"),
+    ],
+)
+def test_a_claim_that_cannot_be_asked_for_is_refused(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        ModifyStep.model_validate(keys)

@@ -22,6 +22,9 @@ NEEDED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 SNAPSHOTS = (("snapshot.storage.k8s.io", "volumesnapshots", ("create", "get", "delete")),)
 """What steps that take snapshots need in addition, as k8s/snapshots grants it."""
 
+CLAIM_CHANGES = (("", "persistentvolumeclaims", ("patch",)),)
+"""What a step that changes a claim needs in addition, as k8s/modify grants it."""
+
 
 def missing_rights(cluster: Cluster, needed: Sequence[tuple[str, str, tuple[str, ...]]] = NEEDED) -> list[str]:
     """Return permissions that this user does not have, as `create jobs`."""

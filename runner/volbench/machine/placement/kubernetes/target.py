@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from volbench.core.records.cell import CellPlaces, CellSpec, ServerSpec
-from volbench.core.records.own_files import snapshot_steps
+from volbench.core.records.own_files import claim_changes, snapshot_steps
 from volbench.core.records.run import PlannedCell
 from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.cluster.client import Cluster
@@ -23,6 +23,7 @@ from volbench.machine.placement.docker import image_names
 from volbench.machine.placement.docker.images import OFFICIAL_IMAGES
 from volbench.machine.placement.interface import Job, Placement, TemplateScope
 from volbench.machine.placement.kubernetes import manifests
+from volbench.machine.placement.kubernetes.claim_changes import require_change
 from volbench.machine.placement.kubernetes.holders import Holders
 from volbench.machine.placement.kubernetes.node_blocks import (
     lane_of_block,
@@ -134,6 +135,7 @@ class KubernetesTarget:
 
     def launch(self, job: Job) -> Placement:
         """Create the attempt's config map and job, and that of the user's own files, unless they exist."""
+        self._require_change(job)
         options = self._run_nodes.options_of(job.volume)
         apart = options.parallel > 1 and not options.share_nodes
         near = self._run_nodes.node_of(job) if has_holder(options) else ""
@@ -225,8 +227,15 @@ class KubernetesTarget:
             request=manifests.cell_name(cell.run_id, cell.cell_id, cell.attempt),
             directory=str(PurePosixPath(cell.own_places.data_dir).relative_to(manifests.VOLUME_ROOT)),
         )
-        count = len(snapshot_steps(cell.steps)) if job.kind == "run" else 0
-        return RequestedSnapshots(self._cluster, plan, self._owner.references, requests_max=count)
+        changes = claim_changes(cell.steps)
+        count = (len(changes) or len(snapshot_steps(cell.steps))) if job.kind == "run" else 0
+        return RequestedSnapshots(self._cluster, plan, self._owner.references, requests_max=count, changes=changes)
+
+    def _require_change(self, job: Job) -> None:
+        """Raise UsageError, MissingPrerequisite for a change of the claim that cannot be made."""
+        for step in claim_changes(job.cell.steps).values():
+            if step.claim_change is not None and job.volume is not None and job.volume.claim is not None:
+                require_change(self._cluster, job.volume.claim, step.claim_change)
 
     def _refuse_bound(self, job: Job, node_name: str) -> None:
         """Raise MissingPrerequisite for a user's claim that cannot be on several nodes, or on this block's."""

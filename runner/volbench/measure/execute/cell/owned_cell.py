@@ -109,6 +109,7 @@ class OwnedCell(CellRun):
             layout=paths.layout,
             outage=self._outage,
             take_snapshot=snapshots.take if snapshots else None,
+            modify_claim=snapshots.modify if snapshots else None,
         )
 
     def is_discarded_after(self, step: Step) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.core.base.parse import parse_json
-from volbench.core.records.snapshots import SnapshotRequest
+from volbench.core.records.snapshots import ClaimRequest, SnapshotRequest
 from volbench.results.store.files import read_file
 
 PROGRESS_FILE = "progress.json"
@@ -37,7 +37,7 @@ class ProgressFile:
         self._path = directory / PROGRESS_FILE
         self._last_s = 0.0
         self._last = Progress(text="")
-        self._request: SnapshotRequest | None = None
+        self._request: SnapshotRequest | ClaimRequest | None = None
         self._lock = threading.Lock()
 
     def report(self, text: str, fraction: float | None = None) -> None:
@@ -50,7 +50,7 @@ class ProgressFile:
             self._write()
 
     @contextmanager
-    def requesting(self, request: SnapshotRequest) -> Iterator[None]:
+    def requesting(self, request: SnapshotRequest | ClaimRequest) -> Iterator[None]:
         """Have the request in the file during the block."""
         self._set_request(request)
         try:
@@ -58,7 +58,7 @@ class ProgressFile:
         finally:
             self._set_request(None)
 
-    def _set_request(self, request: SnapshotRequest | None) -> None:
+    def _set_request(self, request: SnapshotRequest | ClaimRequest | None) -> None:
         with self._lock:
             self._request = request
             self._write()

@@ -1,4 +1,7 @@
-"""The snapshots that a cell's agent asks for: the orchestrator, which has the rights, takes them in a thread."""
+"""What a cell's agent asks for, snapshots and the change of its claim: the orchestrator has the rights to do it.
+
+It works in a thread. A claim changes as the suite says, whatever the pod asks for.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,24 @@ import logging
 import shlex
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from volbench.core.records.failures import failure_of
-from volbench.core.records.snapshots import SnapshotAnswer, SnapshotRequest, SnapshotTimes, answer_file
+from volbench.core.records.snapshots import (
+    ClaimRequest,
+    SnapshotAnswer,
+    SnapshotRequest,
+    SnapshotTimes,
+    answer_file,
+)
+from volbench.core.records.steps.modify import ModifyStep
 from volbench.errors import StepFailed, VolbenchError
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.placement.kubernetes.claim_changes import change_claim
 from volbench.machine.placement.kubernetes.collect import run_in_pod
 from volbench.machine.placement.kubernetes.manifests import CONTROL
 from volbench.machine.placement.kubernetes.snapshots.manifests import SnapshotPlan
@@ -30,7 +41,7 @@ CLEAN_UP_S = 120.0
 class _Work:
     """One request, its thread, and its answer once there is one."""
 
-    request: SnapshotRequest
+    request: SnapshotRequest | ClaimRequest
     pod: str
     node: str
     cancelled: threading.Event = field(default_factory=threading.Event)
@@ -46,6 +57,7 @@ class RequestedSnapshots:
         plan: of the attempt's claim; its `request` is the beginning of the names of all snapshots.
         references: returns the `ownerReferences` of the run's objects.
         requests_max: how many the attempt may have made.
+        changes: the steps that change the claim, by name; an attempt with one takes no snapshots.
     """
 
     def __init__(
@@ -55,11 +67,13 @@ class RequestedSnapshots:
         references: Callable[[], list[dict[str, str]]],
         *,
         requests_max: int,
+        changes: Mapping[str, ModifyStep] | None = None,
     ) -> None:
         self._cluster = cluster
         self._plan = plan
         self._references = references
         self._requests_max = requests_max
+        self._changes = changes or {}
         self._work: _Work | None = None
 
     def follow(self, request: Any, pod: str, node: str = "") -> None:
@@ -91,18 +105,25 @@ class RequestedSnapshots:
             if work.thread is not None:
                 work.thread.join(CLEAN_UP_S)
             return
+        if self._changes:
+            return
         for number in range(1, self._requests_max + 1):
             remove_snapshot(self._cluster, self._plan_of(number))
 
     def _new_work(self, request: object, number: int, pod: str, node: str) -> _Work:
         try:
-            return _Work(request=SnapshotRequest.model_validate(request), pod=pod, node=node)
+            kind = ClaimRequest if self._changes else SnapshotRequest
+            return _Work(request=kind.model_validate(request), pod=pod, node=node)
         except ValidationError as error:
-            what = "the agent asks for a snapshot in a form that this volbench does not know"
+            what = f"the agent asks for {self._noun} in a form that this volbench does not know"
             failure = failure_of(StepFailed(what, where=f"pod {pod}", evidence=str(error)))
             asked = SnapshotRequest(number=number, step="", restore=False, timeout_s=1.0)
             answer = SnapshotAnswer(number=number, failure=failure)
             return _Work(request=asked, pod=pod, node=node, answer=answer, ended_s=time.monotonic())
+
+    @property
+    def _noun(self) -> str:
+        return "a change of its claim" if self._changes else "a snapshot"
 
     def _answer(self, work: _Work) -> None:
         """Take the snapshot, unless that is done, and write the answer into the pod."""
@@ -118,19 +139,35 @@ class RequestedSnapshots:
             work.ended_s = time.monotonic()
 
         ended()
+        request = work.request
         try:
-            times = self._take(work, ended)
+            if isinstance(request, ClaimRequest):
+                return self._changed(work, request, begun_s)
+            times = self._take(work, request, ended)
         except VolbenchError as error:
             return SnapshotAnswer(number=number, failure=failure_of(error))
         except Exception as error:  # noqa: BLE001 - the agent waits for an answer, whatever it is
-            _log.exception("the snapshot of %s", work.request.step)
-            what, where = "the snapshot failed", f"step {work.request.step}"
+            step = request.change if isinstance(request, ClaimRequest) else request.step
+            _log.exception("%s of %s", self._noun, step)
+            what, where = f"{self._noun} failed", f"step {step}"
             unread = StepFailed(what, where=where, evidence=repr(error), cause="snapshot_failed")
             return SnapshotAnswer(number=number, failure=failure_of(unread))
         return SnapshotAnswer(number=number, times=times, work_s=work.ended_s - begun_s)
 
-    def _take(self, work: _Work, ended: Callable[[], object]) -> SnapshotTimes:
-        request, plan = work.request, self._plan_of(work.request.number)
+    def _changed(self, work: _Work, request: ClaimRequest, begun_s: float) -> SnapshotAnswer:
+        """Change the claim as the suite's step of that name says. Raise what `change_claim` does."""
+        step = self._changes.get(request.change)
+        change = None if step is None else step.claim_change
+        if step is None or change is None:
+            raise StepFailed("the suite has no such change of a claim", where=f"step {request.change}")
+        changed = change_claim(
+            self._cluster, self._plan.claim, change, timeout_s=step.wait_s_max, cancelled=work.cancelled
+        )
+        work.ended_s = time.monotonic()
+        return SnapshotAnswer(number=request.number, changed=changed, work_s=work.ended_s - begun_s)
+
+    def _take(self, work: _Work, request: SnapshotRequest, ended: Callable[[], object]) -> SnapshotTimes:
+        plan = self._plan_of(request.number)
         plan = replace(
             plan,
             snapshot_class=request.snapshot_class,
