@@ -22,8 +22,9 @@ class Pool:
 
     Args:
         disks: how many there are.
-        limit_per_s: operations a second that all disks together may do, median over the time at the limit, else
-            over all of it.
+        limit_per_s: operations a second that all disks together may do for long: the lowest limit that a disk
+            showed, times their number, for they are alike, and credits that some have left do not last.
+        limit_falls: whether a disk showed a higher limit, too: with burst credits, say.
         per_write: disk operations for one write of the client: copies, times the writes of a log on each disk.
         copied_share: of the disks' operations, those that are more than one for a write.
         client_writes_per_s, disk_per_s: medians over the same time.
@@ -32,6 +33,7 @@ class Pool:
 
     disks: int
     limit_per_s: float
+    limit_falls: bool
     per_write: float
     copied_share: float
     client_writes_per_s: float
@@ -42,6 +44,11 @@ class Pool:
     def writes_per_s_max(self) -> float:
         """Writes of the client that the disks can do, without reads."""
         return self.limit_per_s / self.per_write
+
+    @property
+    def at_which_limit(self) -> str:
+        """Of limits that fell within the step, which one the figures rest on, to be added to a sentence."""
+        return ", at the lowest limit that a disk had in this step" if self.limit_falls else ""
 
     @property
     def at_limit_share(self) -> float:
@@ -86,9 +93,11 @@ def _pool(
     busy[known] = (rates[:, known] >= limit.DISK_BUSY_MIN * limits[:, known]).any(axis=0)
     when = busy if busy.any() else known
     on_disks = float(writes[:, known].sum())
+    lowest_per_s, highest_per_s = (float(extreme(limits[:, known])) for extreme in (np.min, np.max))
     return Pool(
         disks=len(rates),
-        limit_per_s=float(np.median(limits[:, when].sum(axis=0))),
+        limit_per_s=lowest_per_s * len(rates),
+        limit_falls=lowest_per_s < highest_per_s,
         per_write=on_disks / written,
         copied_share=max(0.0, on_disks - written) / float(rates[:, known].sum()),
         client_writes_per_s=float(np.median(client_writes[when])),
@@ -108,21 +117,23 @@ def pool_difference(baseline: str, candidate: str, pools: Mapping[str, list[Pool
         return None
     per_write = [median(pool.per_write for pool in side) for side in both]
     disks = [round(median(pool.disks for pool in side)) for side in both]
-    limits = [median(pool.limit_per_s for pool in side) for side in both]
+    fallen = [[pool for pool in side if pool.limit_falls] for side in both]
+    limits = [median(pool.limit_per_s for pool in low or side) for low, side in zip(fallen, both, strict=True)]
     ceilings = [total / each for total, each in zip(limits, per_write, strict=True)]
+    writes = max(pool.copied_share for side in both for pool in side) >= limit.SHARE_MIN
     parts = []
-    if abs(per_write[1] / per_write[0] - 1) >= limit.POOLS_ALIKE:
+    if writes and abs(per_write[1] / per_write[0] - 1) >= limit.POOLS_ALIKE:
         parts.append(f"{number(per_write[1])} instead of {number(per_write[0])} disk writes for a write")
     if abs(limits[1] / limits[0] - 1) >= limit.POOLS_ALIKE:
-        parts.append(
-            f"{disks[1]} instead of {disks[0]} disks, which may do {limits[1]:,.0f} instead of {limits[0]:,.0f}"
-            " operations a second"
-        )
+        count = f"{disks[1]} disks" if disks[0] == disks[1] else f"{disks[1]} instead of {disks[0]} disks"
+        may_do = [
+            f"{total:,.0f}{' at their lowest limit' if low else ''}"
+            for total, low in zip(limits, fallen, strict=True)
+        ]
+        parts.append(f"{count}, which may do {' instead of '.join(reversed(may_do))} operations a second")
     if not parts:
         return None
     at_limit = max(pool.at_limit_share for side in both for pool in side) >= limit.POOL_TIME_MIN
     met = "" if at_limit else "; no disk was at its limit in this step, so this does not explain its difference"
-    return (
-        f"{candidate} against {baseline}: {' and '.join(parts)}; the disks' limits allow"
-        f" {ceilings[1]:,.0f} instead of {ceilings[0]:,.0f} writes a second{met}."
-    )
+    allowed = f"; the disks' limits allow {ceilings[1]:,.0f} instead of {ceilings[0]:,.0f} writes a second"
+    return f"{candidate} against {baseline}: {' and '.join(parts)}{allowed if writes else ''}{met}."

@@ -32,9 +32,11 @@ CAUSES = (
         ),
         signs=(
             "The disks' own counters: a disk reaches 90 % of its limit in at least 10 % of the time, and"
-            " together the disks do at least 1.5 times as many writes as the client. N disks of L operations a"
-            " second serve N × L reads, and N × L divided by the disk writes for a write. The finding has all of"
-            " these figures; the summary of a comparison states how copies and disks differ between two pools."
+            " together the disks do at least 1.5 times as many writes as the client, and at least 15 % of their"
+            " operations are the additional ones. N disks of L operations a second serve N × L reads, and N × L"
+            " divided by the disk writes for a write; L is the lowest limit that a disk had in the step, since"
+            " burst credits do not last. The finding has all of these figures; the summary of a comparison states"
+            " how copies and disks differ between two pools."
             " The name of the volume or of its profile plays no part. Emulated volumes count each disk today;"
             " counters of a real cluster's OSDs are not sampled yet, so on real Ceph the cause is not named."
         ),
@@ -51,6 +53,8 @@ def replication_findings(case: Case) -> Iterator[Cause]:
     pool = None if case.device is None else pool_of(case.grid)
     if pool is None or pool.per_write < limit.REPLICATION_MIN or pool.at_limit_share < limit.POOL_TIME_MIN:
         return
+    if pool.copied_share < limit.SHARE_MIN:
+        return  # the disks read: what few writes cost in copies is not what fills them
     yield Cause(
         cause="storage.replication",
         decided_by="counted",
@@ -70,7 +74,7 @@ def replication_findings(case: Case) -> Iterator[Cause]:
                 pool.disk_per_s,
                 "1/s",
                 f"the disks did {number(pool.disk_per_s)} operations a second and may do"
-                f" {number(pool.limit_per_s)}; the busiest was at its limit in"
+                f" {number(pool.limit_per_s)}{pool.at_which_limit}; the busiest was at its limit in"
                 f" {percent(pool.at_limit_share)} of the time",
             ),
             row(
@@ -78,7 +82,7 @@ def replication_findings(case: Case) -> Iterator[Cause]:
                 pool.writes_per_s_max,
                 "1/s",
                 f"so the pool serves at most {number(pool.writes_per_s_max)} writes a second, and"
-                f" {number(pool.limit_per_s)} reads",
+                f" {number(pool.limit_per_s)} reads{pool.at_which_limit}",
             ),
             *context(case),
         ),
@@ -90,9 +94,10 @@ def _advice(pool: Pool) -> str:
     fewer = pool.limit_per_s / max(1.0, pool.per_write - 1)
     twice = 2 * pool.writes_per_s_max
     return (
-        f"{2 * pool.disks} disks like these serve at most {number(twice)} writes a second. With one disk write less"
-        f" for each, {pool.disks} disks serve {number(fewer)}: with a log on another device, or with a copy less,"
-        " which is a failed disk less until data is lost. Reads gain from disks, not from fewer copies."
+        f"{2 * pool.disks} disks like these serve at most {number(twice)} writes a second{pool.at_which_limit}."
+        f" With one disk write less for each, {pool.disks} disks serve {number(fewer)}: with a log on another"
+        " device, or with a copy less, which is a failed disk less until data is lost. Reads gain from disks, not"
+        " from fewer copies."
     )
 
 
