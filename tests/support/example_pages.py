@@ -31,7 +31,7 @@ from volbench.results.report.formats.validation import validation_html
 from volbench.results.report.page_data import PageData
 from volbench.results.report.rows.cells import used_within_bounds
 from volbench.results.report.rows.effects_text import describe_effects
-from volbench.results.report.rows.prediction import missed_sentences
+from volbench.results.report.rows.prediction import judged, missed_sentences
 from volbench.results.report.rows.reproduce import reproduce_lines
 from volbench.results.report.rows.time_budget import difference_sentences
 from volbench.results.report.rows.totals import with_parts
@@ -53,8 +53,14 @@ def rendered_again(report: Report) -> Report:
     headline = headline_anew(report)
     step = headline.figure.step if headline.figure else ""
     note = MADE_ANEW.format(version=report.volbench_version)
-    missed = tuple(missed_sentences(report.predictions, report.forecasts))
-    old = [text for text in report.summary.caveats if not text.startswith(MADE_ANEW_BEGIN)]
+    predictions = tuple(judged(row) for row in report.predictions)
+    missed = tuple(missed_sentences(predictions, report.forecasts))
+    judged_before = tuple(missed_sentences(report.predictions, report.forecasts))
+    old = [
+        text
+        for text in report.summary.caveats
+        if not text.startswith(MADE_ANEW_BEGIN) and text not in judged_before
+    ]
     summary = report.summary.model_copy(
         update={
             "headline": headline.text,
@@ -68,6 +74,7 @@ def rendered_again(report: Report) -> Report:
     return report.model_copy(
         update={
             "summary": summary,
+            "predictions": predictions,
             "sweep": _sweep(report),
             "figures": figure_rows(report.cells),
             "reproduce": _reproduce(report),

@@ -65,13 +65,13 @@ def test_a_prediction_is_met_within_twenty_per_cent(measured: float, met: bool) 
     ("measured", "mark"),
     [
         (65.0, "met"),
-        (80.0, "missed by its value, within its interval"),
-        (54.0, "met, outside of its interval"),
+        (84.0, "met"),
+        (54.0, "missed"),
         (101.0, "missed"),
     ],
 )
-def test_an_interval_that_judges_otherwise_is_said(measured: float, mark: str) -> None:
-    """Predicted are 65 MiB/s, 60 to 100."""
+def test_a_stated_interval_judges_in_place_of_the_twenty_per_cent(measured: float, mark: str) -> None:
+    """Predicted are 65 MiB/s, 60 to 100: 84 is 29 % more, and 54 is 17 % less."""
     assert mark_text(row_of(prediction(interval=(60.0, 100.0)), cell("b", measured))) == mark
 
 
@@ -181,9 +181,11 @@ def test_plan_and_all_reports_show_prediction_and_measurement(tmp_path: Path) ->
     assert report.forecasts == ()
     assert report.predictions[0].difference == pytest.approx(1 / 1.1 - 1)
     assert DERIVATION in next(prediction_lines(spec))
-    for text in (render(report, run, "html"), markdown(report), "\n".join(summary_lines(report))):
+    terminal = "\n".join(summary_lines(report))
+    for text in (render(report, run, "html"), markdown(report), terminal):
         assert "−9.1 %" in text
         assert "met; " in text
+        assert "within the interval that it states; without one, within 20" in plain(text) or text is terminal
         assert "times higher than the reported figure" in plain(text)
     assert DERIVATION in markdown(report)
     assert 'id="predictions"' in render(report, run, "html")

@@ -50,7 +50,7 @@ class PredictionRow(Record):
     difference: float | None = Field(default=None, description="measured / predicted - 1.")
     within_tolerance: bool | None = Field(
         default=None,
-        description="Within 20 %; null for an input or without measurement.",
+        description="Within the interval, without one within 20 %; null for an input or without measurement.",
     )
     input: bool = Field(default=False, description="The volume was calibrated with it.")
     reported: float | None = Field(default=None, description="The figure of somebody else's report.")

@@ -27,8 +27,8 @@ from volbench.results.report.formats.markdown_text import (
 )
 from volbench.results.report.formats.markdown_time import boxed, cost_lines, time_lines
 from volbench.results.report.rows.cells import failure_text
-from volbench.results.report.rows.forecast import forecast_text
-from volbench.results.report.rows.prediction import mark_text, subject, value_text
+from volbench.results.report.rows.forecast import FORECAST_RULE, forecast_text
+from volbench.results.report.rows.prediction import PREDICTION_RULE, mark_text, subject, value_text
 from volbench.results.report.rows.saturation import curve_lines
 from volbench.results.report.rows.storage_classes import loss_text, notes, price_text, recovery, standing_text
 from volbench.results.report.rows.verdict.lead import cause_title
@@ -148,12 +148,14 @@ def _ranked(value: RankedValue | None, unit: str) -> str:
 def _forecasts(report: Report) -> Iterator[str]:
     yield ""
     yield from (f"- {escaped(forecast_text(row))}" for row in report.forecasts)
+    if report.forecasts:
+        yield f"- {FORECAST_RULE}"
     yield from (f"- {escaped(text)}" for text in curve_lines(report.curves))
     yield from _predictions(report.predictions)
 
 
 def _predictions(rows: Sequence[PredictionRow]) -> Iterator[str]:
-    """What the suite predicted before the run; met within 20 %."""
+    """What the suite predicted before the run, and whether it was met."""
     if not rows:
         return
     reported = any(row.reported is not None for row in rows)
@@ -174,6 +176,8 @@ def _predictions(rows: Sequence[PredictionRow]) -> Iterator[str]:
             escaped(row.derivation),
         ]
         yield f"| {' | '.join(cells)} |"
+    yield ""
+    yield PREDICTION_RULE
     yield ""
 
 

@@ -13,6 +13,7 @@ from volbench.core.base import text
 from volbench.results.report import wording
 from volbench.results.report.formats.packed import packed
 from volbench.results.report.rows import prediction, response, storage_classes
+from volbench.results.report.rows.forecast import FORECAST_RULE
 from volbench.results.report.views.causes import sentence
 from volbench.results.report.views.cost_tables import nothing_text, remark_on, signed
 from volbench.results.report.views.effects_tables import effects_note
@@ -39,6 +40,7 @@ def template_environment() -> Environment:
         "prediction_value": prediction.value_text,
         "prediction_mark": prediction.mark_text,
     }
+    environment.globals |= {"forecast_rule": FORECAST_RULE, "prediction_rule": prediction.PREDICTION_RULE}
     return environment
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from volbench.results.store.loaded_run import LoadedRun
 
 TOLERANCE = 0.05
-"""A forecast is met when the median of the cells is within this share of it."""
+FORECAST_RULE = "A forecast is met when the median of the cells is within 5 % of it."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,8 @@ from volbench.results.report.rows.forecast import forecast_text
 from volbench.results.report.wording import label
 
 TOLERANCE = 0.20
-"""A prediction is met when the median of the cells is within this share of it."""
+"""A prediction that states no interval is met when the median of the cells is within this share of it."""
+PREDICTION_RULE = "A prediction is met within the interval that it states; without one, within 20 % of its value."
 
 
 def prediction_rows(
@@ -63,18 +64,26 @@ def mark_text(row: PredictionRow) -> str:
     if row.measured is None:
         return "not measured"
     text = "input" if row.input else "met" if row.within_tolerance else "missed"
-    text += _of_interval(row)
     text = text if row.valid else f"{text}, of disturbed cells"
     return f"{text}; {far} the reported figure" if (far := _far_from_reported(row)) else text
+
+
+def judged(row: PredictionRow) -> PredictionRow:
+    """Return the row with whether it was met: by its interval where it states one, else by the tolerance."""
+    if row.input or row.measured is None or row.difference is None:
+        return row
+    low, high = row.interval or (row.predicted * (1 - TOLERANCE), row.predicted * (1 + TOLERANCE))
+    within = low <= row.measured <= high
+    return row.model_copy(update={"within_tolerance": within})
 
 
 def missed_sentences(predictions: Sequence[PredictionRow], forecasts: Sequence[ForecastRow]) -> Iterator[str]:
     """Yield what a reader of the verdict has to know of the predictions: how many missed, and the largest miss."""
     rows: list[PredictionRow | ForecastRow] = [*predictions, *forecasts]
-    judged = [row for row in rows if row.within_tolerance is not None]
-    missed = [row for row in judged if not row.within_tolerance]
+    rated = [row for row in rows if row.within_tolerance is not None]
+    missed = [row for row in rated if not row.within_tolerance]
     if missed:
-        head = part_of(len(missed), len(judged), ("prediction", "predictions"), ("was missed", "were missed"))
+        head = part_of(len(missed), len(rated), ("prediction", "predictions"), ("was missed", "were missed"))
         farthest = max(missed, key=_distance)
         yield f"{head}{'' if len(missed) == 1 else '; the farthest'}: {_miss_text(farthest)}."
 
@@ -97,16 +106,6 @@ def _miss_text(row: PredictionRow | ForecastRow) -> str:
     return f"{text} {change_words(1 + (row.difference or 0.0))} than predicted"
 
 
-def _of_interval(row: PredictionRow) -> str:
-    """Return where its interval judges a prediction otherwise than the tolerance does; else nothing."""
-    if row.interval is None or row.measured is None or row.input:
-        return ""
-    is_inside = row.interval[0] <= row.measured <= row.interval[1]
-    if is_inside == row.within_tolerance:
-        return ""
-    return " by its value, within its interval" if is_inside else ", outside of its interval"
-
-
 def _far_from_reported(row: PredictionRow) -> str:
     """Return `4.60 times higher than`; empty within the tolerance."""
     if row.reported is None or row.measured is None or abs(row.measured / row.reported - 1) <= TOLERANCE:
@@ -122,8 +121,7 @@ def _row(prediction: Prediction, cells: Sequence[CellRow], comparisons: Sequence
         measured = measured / median(references) if references and median(references) else None
         valid = valid and references_valid
         measured = _compared_ratio(prediction, comparisons) or measured
-    difference = None if measured is None else measured / prediction.value - 1
-    return PredictionRow(
+    row = PredictionRow(
         volume=prediction.volume,
         step=prediction.step,
         parameters=prediction.parameters,
@@ -135,12 +133,12 @@ def _row(prediction: Prediction, cells: Sequence[CellRow], comparisons: Sequence
         measured=measured,
         cells=len(values),
         valid=valid,
-        difference=difference,
-        within_tolerance=None if difference is None or prediction.input else abs(difference) <= TOLERANCE,
+        difference=None if measured is None else measured / prediction.value - 1,
         input=prediction.input,
         reported=prediction.reported,
         derivation=prediction.derivation,
     )
+    return judged(row)
 
 
 def _compared_ratio(prediction: Prediction, comparisons: Sequence[ComparisonRow]) -> float | None:
