@@ -240,8 +240,11 @@ def _first_reasons(cells: Mapping[str, StepView]) -> str:
 
 
 def _view(case: Case, layout: Sequence[ComponentFacts], *, invalid_reasons: tuple[str, ...]) -> StepView:
+    budget = time_budget(case)
     explanation, components = _of_one_time(
-        explain_case(case), {name: explain_component(seen) for name, seen in component_cases(case, layout)}
+        explain_case(case),
+        {name: explain_component(seen) for name, seen in component_cases(case, layout)},
+        unaccounted=0.0 if budget is None else budget.unaccounted_share,
     )
     return StepView(
         explanation=explanation,
@@ -254,7 +257,7 @@ def _view(case: Case, layout: Sequence[ComponentFacts], *, invalid_reasons: tupl
         if invalid_reasons
         else cell_correlations(case.grid, LATENCY, is_closed=bool(case.threads) and case.rate is None),
         interval_s=case.grid.width_s,
-        time_budget=time_budget(case),
+        time_budget=budget,
         pool=pool_of(case.grid),
         base_await_ms=case.base_await_ms,
         components=components,
@@ -263,11 +266,11 @@ def _view(case: Case, layout: Sequence[ComponentFacts], *, invalid_reasons: tupl
 
 
 def _of_one_time(
-    explanation: Explanation, components: Mapping[str, Explanation]
+    explanation: Explanation, components: Mapping[str, Explanation], *, unaccounted: float
 ) -> tuple[Explanation, dict[str, Explanation]]:
     """Return what a step showed on a layout's volumes, with shares that add up over all of them."""
     every = (explanation, *components.values())
-    findings = with_shares_that_fit(*(each.findings for each in every))
+    findings = with_shares_that_fit(*(each.findings for each in every), unaccounted=unaccounted)
     fitting = [replace(each, findings=of_each) for each, of_each in zip(every, findings, strict=True)]
     return fitting[0], dict(zip(components, fitting[1:], strict=True))
 

@@ -19,7 +19,7 @@ REDUCED_MIN = 0.005
 """A share that is less by this part of the time reads as another one."""
 
 
-def with_shares_that_fit(*volumes: Sequence[Cause]) -> tuple[tuple[Cause, ...], ...]:
+def with_shares_that_fit(*volumes: Sequence[Cause], unaccounted: float = 0.0) -> tuple[tuple[Cause, ...], ...]:
     """Findings of one step of one cell with shares that add up to no more than the clients' time, in their order.
 
     What a cause would explain by itself stays in its evidence, where its share is less; findings that were divided
@@ -28,6 +28,7 @@ def with_shares_that_fit(*volumes: Sequence[Cause]) -> tuple[tuple[Cause, ...], 
     Args:
         volumes: findings of the step on its volume, and of each other volume of a layout: clients wait for all of
             them in one time.
+        unaccounted: share of the clients' time that nothing recorded accounts for; see `check.shares`.
     """
     claimed = [[_as_claimed(finding) for finding in findings] for findings in volumes]
     claims = [
@@ -36,9 +37,12 @@ def with_shares_that_fit(*volumes: Sequence[Cause]) -> tuple[tuple[Cause, ...], 
         for finding in findings
         if finding.share is not None
     ]
-    shares = iter(divided(claims))
+    shares = iter(divided(claims, accounted=1.0 - unaccounted))
     return tuple(
-        tuple(finding if finding.share is None else _reduced(finding, next(shares)) for finding in findings)
+        tuple(
+            finding if finding.share is None else _reduced(finding, next(shares), unaccounted)
+            for finding in findings
+        )
         for findings in claimed
     )
 
@@ -71,13 +75,14 @@ def _alternatives(finding: Cause, volume: int) -> str:
     return f"at volume {volume}" if is_at_volume else "at the server"
 
 
-def _reduced(finding: Cause, share: float) -> Cause:
+def _reduced(finding: Cause, share: float, unaccounted: float) -> Cause:
     """The finding with the share that is left of its claim; it says so where that is less."""
     claim = finding.share or 0.0
     if claim - share < REDUCED_MIN:
         return replace(finding, share=share)
+    rest = "" if unaccounted < REDUCED_MIN else f", less {percent(unaccounted)} that nothing accounts for"
     text = (
         f"by itself it would explain {percent(claim)} of the latency; the causes of this step together would"
-        " explain more than all of it, so each is given its part"
+        f" explain more than all of it{rest}, so each is given its part"
     )
     return replace(finding, share=share, evidence=(*finding.evidence, row(ALONE, claim, "1", text)))

@@ -42,6 +42,28 @@ def test_two_causes_of_one_time_have_it_once() -> None:
     assert texts(page)[0].startswith("by itself it would explain 90 % of the latency")
 
 
+def test_time_that_nothing_accounts_for_is_not_given_to_causes() -> None:
+    """66 and 34 % were printed above a table in which 10 % of a transaction is not accounted for."""
+    (page,) = with_shares_that_fit(
+        [cause("storage.burst_exhausted", 0.762), cause("storage.replication", 0.402)], unaccounted=0.103
+    )
+    assert shares(page) == [0.587, 0.31]
+    assert texts(page)[0] == (
+        "by itself it would explain 76 % of the latency; the causes of this step together would explain more than"
+        " all of it, less 10 % that nothing accounts for, so each is given its part"
+    )
+
+
+def test_a_cause_that_explains_time_without_a_wait_keeps_it() -> None:
+    """A server without CPU spends time that no wait shows: by itself it may explain more than is accounted for."""
+    (page,) = with_shares_that_fit([cause("cpu.server_saturated", 0.94)], unaccounted=0.2)
+    assert (shares(page), texts(page)) == ([0.94], [])
+    (page,) = with_shares_that_fit(
+        [cause("cpu.server_saturated", 0.9), cause("storage.iops_limit", 0.3)], unaccounted=0.2
+    )
+    assert shares(page) == [0.675, 0.225], "both together get no more than the larger claims"
+
+
 def test_shares_that_fit_stay_and_say_nothing() -> None:
     unknown = cause("storage.split_operations", None)
     (page,) = with_shares_that_fit([cause("host.io_limit", 0.6), cause("interference.io", 0.4), unknown])

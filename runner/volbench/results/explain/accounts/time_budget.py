@@ -103,6 +103,11 @@ class TimeBudget:
     client_queue_ms: float = 0.0
     cpu_between_ms: float = 0.0
 
+    @property
+    def unaccounted_share(self) -> float:
+        """The share of the statements' time that nothing accounts for."""
+        return self.pieces.get("unaccounted", 0.0) / self.statement_ms if self.statement_ms > 0 else 0.0
+
     def outside_pieces(self, latency_ms: float) -> dict[str, float]:
         """Milliseconds of the client's latency beyond the statements, by piece; empty where it is not longer.
 

@@ -4,6 +4,7 @@ A rule says what its cause explains by itself, the part of the clients' time tha
 Two causes may claim one time under two names, or each of them may be enough for it; nothing that is recorded
 divides it. So a claim is what a cause explains at most. Claims that fit into the time stay as they are. Those that
 do not are reduced in proportion: their order stays, and it does not matter which of them is looked at first.
+Time that nothing accounts for is not divided among them, as far as no single cause claims it.
 
 A hint is a question: it takes nothing from a likely cause and gets what these leave. Of alternatives one is true,
 so that they count once, by the largest of them.
@@ -32,17 +33,20 @@ class ShareClaim:
     is_hint: bool = False
 
 
-def divided(claims: Sequence[ShareClaim]) -> list[float]:
+def divided(claims: Sequence[ShareClaim], *, accounted: float = WHOLE) -> list[float]:
     """Return the share of each cause; together they are no more than WHOLE, of alternatives the largest.
 
     Args:
         claims: of all causes of one step, in any order.
+        accounted: share of the clients' time that waits and CPU account for: several causes get no more together,
+            unless one of them claims more by itself.
     """
     likely = {claim.alternatives for claim in claims if not claim.is_hint} - {""}
     hints = [claim.is_hint and claim.alternatives not in likely for claim in claims]
     taken = _together(claim for claim, is_hint in zip(claims, hints, strict=True) if not is_hint)
     asked = _together(claim for claim, is_hint in zip(claims, hints, strict=True) if is_hint)
-    part, part_of_hints = _part(taken, WHOLE), _part(asked, max(0.0, WHOLE - taken))
+    most = min(WHOLE, max([accounted, *(claim.share for claim in claims)]))
+    part, part_of_hints = _part(taken, most), _part(asked, max(0.0, most - taken))
     return [
         claim.share * (part_of_hints if is_hint else part) for claim, is_hint in zip(claims, hints, strict=True)
     ]
