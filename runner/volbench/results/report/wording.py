@@ -119,7 +119,8 @@ def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
     if any((row.baseline_value is None) != (row.candidate_value is None) for row in rows):
         notes.append(
             "A dash: no cell of that volume gave the figure. A percentile has none where more transactions were"
-            " without an answer than may lie above it."
+            " without an answer than may lie above it, or where a part of a load had too few (p95 needs 20, p99"
+            " 100)."
         )
     return notes
 
@@ -263,6 +264,14 @@ def window_text(row: BackupRow) -> str:
     """Return `fits 10 min; recommended 3 min`; of a suite without a window only the recommended one."""
     verdict = "" if row.window_s is None else f"{'fits' if row.fits else 'does not fit'} {duration(row.window_s)}; "
     return f"{verdict}recommended {duration(row.recommended_window_s)}"
+
+
+def p95_during_text(row: BackupRow) -> str:
+    """Return the load's p95 during it; of too few transactions the slowest, and how many there were."""
+    if row.latency_ms_max_during is None or row.transactions_during is None:
+        return quantity(row.latency_ms_p95_during, "ms")
+    count = counted(row.transactions_during, "transaction")
+    return f"at most {quantity(row.latency_ms_max_during, 'ms')} ({count})"
 
 
 def data_text(data: DataRow) -> str:

@@ -218,6 +218,24 @@ def test_a_rate_that_is_the_same_with_a_backup_is_no_evidence_of_its_harm() -> N
     assert "tps with it" not in backup.evidence[0].text
 
 
+def test_a_p95_of_two_transactions_is_not_stated_where_the_median_is() -> None:
+    during = (np.arange(1.0, 61.0) > 20) & (np.arange(1.0, 61.0) <= 40)
+    noise = np.random.default_rng(1).normal(0, 0.5, 60)
+    beside = (ConcurrentActivity(name="mysqldump", t0_s=20.0, t1_s=40.0),)
+
+    def text(tps: float) -> str:
+        extra = {
+            ("client", "tps", ""): np.full(60, tps),
+            ("client", "latency_ms_p50", ""): np.where(during, 1200.0, 9.0) + noise,
+            ("client", "latency_ms_p95", ""): np.where(during, 1700.0, 13.0) + noise,
+        }
+        slow = explain_case(case(CLEAN, Storage(latency_ms=0.4, extra=extra), beside=beside))
+        return next(one for one in slow.findings if one.cause == "interference.backup").evidence[0].text
+
+    assert ("ms p50 with it" in text(2.0), "p95" in text(2.0)) == (True, False)
+    assert "ms p95 with it" in text(40.0)
+
+
 def test_full_redo_log() -> None:
     t_s = np.arange(1.0, 61.0)
     full = (t_s % 10) >= 5

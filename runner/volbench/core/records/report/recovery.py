@@ -19,7 +19,13 @@ class BackupRow(Record):
     dump_s_max: float = Field(description="The slowest cell: what the window is judged by.")
     dump_mib_per_s: float | None = None
     latency_ms_p95_alone: float | None = None
-    latency_ms_p95_during: float | None = None
+    latency_ms_p95_during: float | None = Field(
+        default=None, description="None too: each cell had fewer than 20 transactions during the backup."
+    )
+    latency_ms_max_during: float | None = Field(
+        default=None, description="The slowest of all cells, where they are too few for p95."
+    )
+    transactions_during: int | None = Field(default=None, description="Of all cells; as the slowest.")
     tps_alone: float | None = None
     tps_during: float | None = None
     stalled_s_during: float | None = None

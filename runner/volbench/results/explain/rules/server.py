@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -264,10 +264,11 @@ def _interference(case: Case) -> Iterator[Cause]:
     for beside in case.beside:
         effects = [_effect(case, beside, name) for name in _EFFECTS]
         effects_known = [effect for effect in effects if effect is not None]
-        worst = max(effects_known, key=lambda effect: effect.loss * effect.beyond_noise, default=None)
-        if worst is None or worst.loss < limit.INTERFERENCE_MIN or not worst.beyond_noise:
+        worst = _worst([effect for effect in effects_known if not effect.is_of_few]) or _worst(effects_known)
+        if worst is None:
             continue
-        effects_text = "; ".join(effect.text for effect in effects_known if effect.text)
+        stated = [effect for effect in effects_known if effect is worst or not effect.is_of_few]
+        effects_text = "; ".join(effect.text for effect in stated if effect.text)
         yield Cause(
             cause="interference.backup",
             decided_by="before and after",
@@ -288,14 +289,28 @@ def _interference(case: Case) -> Iterator[Cause]:
         )
 
 
+P95_TRANSACTIONS_MIN = 20
+"""Of fewer values, p95 is the slowest, or a point between the two slowest."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Effect:
-    """What something beside the load did to one of its metrics. `loss` is the share of speed that it took."""
+    """What something beside the load did to one of its metrics. `loss` is the share of speed that it took.
+
+    `is_of_few`: a p95 of intervals with fewer transactions than it needs.
+    """
 
     loss: float
     beyond_noise: bool
     samples: int
     text: str
+    is_of_few: bool
+
+
+def _worst(effects: Sequence[_Effect]) -> _Effect | None:
+    """The effect that took most, of those beyond noise that took enough to be named; None without one."""
+    beyond = [effect for effect in effects if effect.beyond_noise and effect.loss >= limit.INTERFERENCE_MIN]
+    return max(beyond, key=lambda effect: effect.loss, default=None)
 
 
 def _read_share(case: Case, span: Mask | slice) -> float | None:
@@ -310,6 +325,13 @@ def _read_share(case: Case, span: Mask | slice) -> float | None:
 def _during(case: Case, beside: ConcurrentActivity) -> Mask:
     middle = case.grid.t_s - case.grid.width_s / 2
     return (middle > beside.t0_s) & (middle <= beside.t1_s)
+
+
+def _are_few(case: Case, during: Mask) -> bool:
+    """Whether an interval has too few transactions for a p95: of two, it lies between both."""
+    tps = case.at(Client.tps)
+    slowest = None if tps is None else min(median(tps[during]) or 0.0, median(tps[~during]) or 0.0)
+    return slowest is not None and slowest * case.grid.width_s < P95_TRANSACTIONS_MIN
 
 
 def _effect(case: Case, beside: ConcurrentActivity, metric: NamedMetric) -> _Effect | None:
@@ -332,6 +354,7 @@ def _effect(case: Case, beside: ConcurrentActivity, metric: NamedMetric) -> _Eff
         text=""  # rates of a few a second are whole numbers: the same median says nothing
         if with_it == without
         else f"{number(with_it)} {unit} with it, {number(without)} without",
+        is_of_few=metric == Client.latency_ms_p95 and _are_few(case, during),
     )
 
 

@@ -88,6 +88,7 @@ _FILTERS = (
         wording.damage_text,
         wording.decides_text,
         wording.open_reason,
+        wording.p95_during_text,
         wording.parameter_text,
         wording.recovery_text,
         wording.speed_text,

@@ -12,6 +12,7 @@ from volbench.core.records.run import ResolvedSuite
 from volbench.core.records.steps.dump import DumpStep
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.core.records.steps.snapshot import SnapshotStep
+from volbench.results.report.rows.few_transactions import P95, SLOWEST, stated_metrics, transactions
 
 SPARE = 1.5
 """The recommended window is the slowest backup of all cells times this: nights differ more than the cells of a test
@@ -52,6 +53,7 @@ def _row(
     if not _values(cells, alone, "tps"):
         alone = f"{load.name}/alone"  # second best: the queue that the backup left drains in it
     during = f"{load.name}/during"
+    few = _few(cells, during)
     return BackupRow(
         volume=volume,
         step=load.name,
@@ -62,6 +64,8 @@ def _row(
         dump_mib_per_s=_median(cells, name, "dump_mib_per_s"),
         latency_ms_p95_alone=_median(cells, alone, "latency_ms_p95"),
         latency_ms_p95_during=_median(cells, during, "latency_ms_p95"),
+        latency_ms_max_during=few[1] if few else None,
+        transactions_during=few[0] if few else None,
         tps_alone=_median(cells, alone, "tps"),
         tps_during=_median(cells, during, "tps"),
         stalled_s_during=_median(cells, during, "stalled_s"),
@@ -81,9 +85,19 @@ def _load_without(suite: ResolvedSuite, load: OltpStep) -> str:
     return next((step.name for step in candidates if load_of(step) == load_of(load)), "")
 
 
+def _few(cells: Sequence[CellResult], name: str) -> tuple[int, float] | None:
+    """Return the transactions of all cells, and the slowest, where they are too few for p95 in each cell."""
+    steps = [step for cell in cells for step in cell.steps if step.step == name and step.valid]
+    counts = [transactions(step) for step in steps]
+    slowest = [step.metrics[SLOWEST].value for step in steps if SLOWEST in step.metrics]
+    if not slowest or None in counts or any(P95 in stated_metrics(step) for step in steps):
+        return None
+    return sum(count or 0 for count in counts), max(slowest)
+
+
 def _values(cells: Sequence[CellResult], name: str, metric: str) -> list[float]:
     steps: list[StepResult] = [step for cell in cells for step in cell.steps if step.step == name and step.valid]
-    values = [step.metrics[metric].value for step in steps if metric in step.metrics]
+    values = [stated[metric].value for stated in map(stated_metrics, steps) if metric in stated]
     return [*values, *(math.inf for step in steps if is_beyond(metric, step.metrics, step.notes))]
 
 

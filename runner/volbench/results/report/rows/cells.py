@@ -16,6 +16,7 @@ from volbench.errors import RunUnreadable
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.disturbance import bounds, held_share
 from volbench.results.compare.step_validity import invalid_reasons
+from volbench.results.report.rows.few_transactions import few_notes, stated_metrics
 from volbench.results.report.rows.totals import with_parts
 from volbench.results.report.rows.verdict.nodes import host_name
 from volbench.results.store.loaded_run import LoadedRun
@@ -39,7 +40,7 @@ def cell_rows(run: RunRecord, results: Iterable[CellResult]) -> tuple[CellRow, .
 
 
 def _cell_row(planned: PlannedCell, result: CellResult, step: StepResult, reasons: tuple[str, ...]) -> CellRow:
-    metrics = {name: value for name, value in step.metrics.items() if math.isfinite(value.value)}
+    metrics = {name: value for name, value in stated_metrics(step).items() if math.isfinite(value.value)}
     return CellRow(
         cell_id=result.cell_id,
         volume=planned.volume,
@@ -50,7 +51,7 @@ def _cell_row(planned: PlannedCell, result: CellResult, step: StepResult, reason
         repeat=planned.repeat,
         valid=not reasons,
         invalid_reasons=reasons,
-        notes=step.notes,
+        notes=(*step.notes, *few_notes(step)),
         window_s=step.window_s,
         started_at=_later(result.zero_utc, step.window_s[0]),
         metrics=metrics,
