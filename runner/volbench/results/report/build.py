@@ -154,7 +154,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         moments=moment_rows(explained, results, volume_of),
         forecasts=forecasts,
         predictions=predictions,
-        curves=curve_rows(cells, every, confidence=run.suite.comparison.confidence),
+        curves=curve_rows(cells, every, explained.findings, confidence=run.suite.comparison.confidence),
         sweep=sweep,
         effects=effects,
         transactions=transaction_rows(explained, every),

@@ -13,7 +13,7 @@ from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.core.records.forecast import ForecastSpec
 from volbench.core.records.metrics import metric
-from volbench.core.records.report import CellRow, ForecastRow, Report
+from volbench.core.records.report import CellRow, FindingRow, ForecastRow, Report
 from volbench.results.explain.case import Case
 from volbench.results.report.build import build_report
 from volbench.results.report.formats.markdown import markdown
@@ -231,3 +231,27 @@ def test_a_curve_names_the_depth_from_which_requests_only_wait(tmp_path: Path) -
     output = list(curve_lines([gp2, rbd]))
     assert "saturated from about 4.00 requests in flight on" in output[0]
     assert "not saturated up to 4 requests" in output[1]
+
+
+@pytest.mark.parametrize(
+    ("causes", "whose"),
+    [
+        ({}, "whether that limit is the volume's or this machine's was not found"),
+        ({"storage.iops_limit": 0.3}, "whether that limit is the volume's or this machine's was not found"),
+        ({"storage.iops_limit": 0.85}, "the limit is the volume's (storage.iops_limit)"),
+        ({"cpu.server_saturated": 0.9}, "the limit is not the volume's: the server has no CPU left"),
+        (
+            {"storage.iops_limit": 0.5, "cpu.server_saturated": 0.9},
+            "the limit may be the volume's (storage.iops_limit), and the server has no CPU left",
+        ),
+    ],
+)
+def test_a_curve_says_whose_limit_it_meets(causes: dict[str, float], whose: str) -> None:
+    """19,000 IOPS of 12 disks that may do 36,000 were printed as where the volume is saturated."""
+    cells = [fio_cell("rbd", depth, min(4000.0, 1000.0 * depth), 1) for depth in (1, 2, 4, 8, 16)]
+    findings = [
+        FindingRow(cause=cause, volume="rbd", step="fio/randread-4KiB", cell_ids=("1",), confidence=confidence)
+        for cause, confidence in causes.items()
+    ]
+    (row,) = curve_rows(cells, ["rbd"], findings, confidence=0.95)
+    assert row.text.endswith(f"; {whose}")
