@@ -61,18 +61,20 @@ _MODULATE = (
 TOO_SHORT = NoResponse(
     reason=f"no cell has {SAMPLES_MIN} intervals in which both latency and a waiting time are known",
     advice="measure at least 30 s a cell",
+    duration="30s",
 )
 IDLE = NoResponse(
     reason="the load did nothing on the volume in most of its intervals, so its latency does not come from there",
-    advice="use more data than the buffer pool holds, or a load that commits",
+    advice="use more data than the buffer pool holds (`--set dataset.rows=...`), or a load that commits",
 )
 UNMOVED = NoResponse(
     reason="no waiting time of the volume moved, so nothing can be told about what it costs",
-    advice=f"{_MODULATE}, or measure a second volume",
+    advice=f"{_MODULATE}, or measure a second volume (`--volume NAME=SPEC`)",
 )
 UNFOLLOWED = NoResponse(
     reason="the volume was modulated, and its waiting times did not follow: something else limits it",
-    advice="modulate it by a larger factor, or for longer; a queue at a limit hides the volume's own latency",
+    advice="modulate it by a larger factor (`--modulate 8`), or for longer; a queue at a limit hides the volume's"
+    " own latency",
 )
 TOGETHER = NoResponse(
     reason="its waits moved together, and nobody counts them: no slope is of one of them alone",
@@ -80,7 +82,8 @@ TOGETHER = NoResponse(
 )
 UNDETERMINED = NoResponse(
     reason="too few independent stretches of time, or cells, for an interval that holds",
-    advice=f"measure longer cells, more cells, or {_MODULATE}",
+    advice="measure longer cells (`--set steps.NAME.duration=...`), more cells (`--set repeats=...`), or"
+    f" {_MODULATE}",
 )
 
 

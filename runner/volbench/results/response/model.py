@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -78,7 +79,17 @@ class Response:
 
 @dataclass(frozen=True, kw_only=True)
 class NoResponse:
-    """Why there is no response, and what would give one."""
+    """Why there is no response, and what would give one.
+
+    `duration`: of the step, which the advice is about; empty: the advice names its option itself.
+    """
 
     reason: str
     advice: str
+    duration: str = ""
+
+    def advice_for(self, step: str) -> str:
+        """Return the advice with the command for one step of a suite."""
+        if not self.duration or re.fullmatch(r"[\w-]+", step) is None:
+            return self.advice
+        return f"{self.advice}: `volbench run SUITE --set steps.{step}.duration={self.duration}`"

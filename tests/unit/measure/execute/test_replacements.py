@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -140,7 +141,8 @@ def test_what_was_done_counts_until_a_block_is_repeated(bench: Replacing, number
     assert {(result.attempt, result.status) for result in results} == {(1, "done")}
     assert len(results) == len(bench.directory.run.cells)
     caveats = " ".join(build_report(bench.directory).summary.caveats)
-    assert "2 repeats of disturbed cells and their neighbours were planned and not made: `volbench" in caveats
+    resume = rf"planned and not made: `volbench resume \S+/{bench.directory.run.run_id}` makes them"
+    assert re.search(f"2 repeats of disturbed cells and their neighbours were {resume}", caveats)
     assert "because an outside disturbance" not in caveats
 
 

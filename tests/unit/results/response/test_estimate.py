@@ -346,6 +346,19 @@ def test_each_answer_without_a_slope_says_what_would_help(answer, helps):
     assert helps in answer.advice
 
 
+@pytest.mark.parametrize(
+    ("step", "command"),
+    [
+        ("mysql", ": `volbench run SUITE --set steps.mysql.duration=30s`"),
+        ("night/during", ""),
+    ],
+)
+def test_more_seconds_are_advised_with_the_option_that_measures_them(step, command):
+    """A part of a step has no duration of its own."""
+    assert TOO_SHORT.advice_for(step) == f"measure at least 30 s a cell{command}"
+    assert UNMOVED.advice_for(step) == UNMOVED.advice
+
+
 def test_a_modulation_that_was_interrupted_early_says_that_more_time_would_help():
     """Six slots of four seconds are too few for two slopes: nothing is guessed from them."""
     rng = np.random.default_rng(1)

@@ -225,7 +225,10 @@ def p95_text(
         return f"{goal} no {what} is enough by this estimate: CPUs, or waits one after the other, limit first."
     if not needed.decides:
         better = "a faster volume" if resource is None else "a volume that has more"
-        return f"{goal} the estimate is too wide to decide: measure it, volbench run SUITE on {better}."
+        return (
+            f"{goal} the estimate is too wide to decide: measure it on {better}, volbench run SUITE"
+            " --volume NAME=SPEC."
+        )
 
     def shown(value: float | None) -> str:
         if value is None:

@@ -69,11 +69,21 @@ def _deciding(command: tuple[str, ...], rows: Sequence[ComparisonRow | EffectRow
 
 
 def _resuming(command: tuple[str, ...], progress: Progress) -> Iterator[str]:
+    yield f"# {progress.done} of {progress.planned} cells are done; this measures the rest:"
+    yield resume_command(command, progress.run_id)
+
+
+def resume_command(command: Sequence[str], run_id: str) -> str:
+    """Return the command that continues a run.
+
+    Args:
+        command: of the run; `--out` tells where it is.
+        run_id: its name.
+    """
     separate = (after for option, after in pairwise(command) if option == _OUT)
     with_equals = (option.removeprefix(f"{_OUT}=") for option in command if option.startswith(f"{_OUT}="))
     out = (*separate, *with_equals, "results")[0]
-    yield f"# {progress.done} of {progress.planned} cells are done; this measures the rest:"
-    yield shlex.join(("volbench", "resume", f"{out.rstrip('/')}/{progress.run_id}"))
+    return shlex.join(("volbench", "resume", f"{out.rstrip('/')}/{run_id}"))
 
 
 def _without_repeats(arguments: Sequence[str]) -> Iterator[str]:

@@ -70,7 +70,7 @@ def response_tables(explained: RunExplanation, volumes: Sequence[str]) -> Respon
             continue
         response = explained.responses.get(step) or estimate(cells)
         if isinstance(response, NoResponse):
-            undetermined.append(NoResponseRow(step=step, reason=response.reason, advice=response.advice))
+            undetermined.append(NoResponseRow(step=step, reason=response.reason, advice=response.advice_for(step)))
             continue
         of_step = list(_rows(response, step))
         for level, statistic in _LEVELS.items():

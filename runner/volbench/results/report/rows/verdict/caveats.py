@@ -25,6 +25,7 @@ from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary
 from volbench.results.compare.figures import figure_rows, standing_of
 from volbench.results.compare.settings import server_differences
+from volbench.results.report.rows.reproduce import resume_command
 from volbench.results.report.rows.verdict.adjustments import adjustment_caveats
 from volbench.results.report.rows.verdict.progress import progress_caveats
 from volbench.results.report.wording import figure_text, joined
@@ -77,7 +78,7 @@ def caveats(
         *_of_places(run, volumes),
         *progress_caveats(run, with_result, events),
         *_of_limits(run),
-        *_of_replacements(events),
+        *_of_replacements(run, events),
         *_of_validity(cells, pairs),
         *_of_figures(cells),
         *adjustment_caveats(pairs),
@@ -280,7 +281,7 @@ def _span(low: float, high: float) -> str:
     return percent(low) if percent(low) == percent(high) else f"{percent(low)} to {percent(high)}"
 
 
-def _of_replacements(events: Sequence[JournalEvent]) -> Iterator[str]:
+def _of_replacements(run: RunRecord, events: Sequence[JournalEvent]) -> Iterator[str]:
     if replaced := len(repeated_cells(events)):
         cells = "cells were" if replaced > 1 else "cell was"
         yield (
@@ -289,7 +290,8 @@ def _of_replacements(events: Sequence[JournalEvent]) -> Iterator[str]:
         )
     if waiting := len(not_begun(events)):
         repeats, were = counted(waiting, "repeat"), "was" if waiting == 1 else "were"
-        more = "" if events[-1].event == "run_finished" else ": `volbench resume RUN` makes them"
+        more = f": `{resume_command(run.command, run.run_id)}` makes them"
+        more = "" if events[-1].event == "run_finished" else more
         yield f"{repeats} of disturbed cells and their neighbours {were} planned and not made{more}."
 
 
