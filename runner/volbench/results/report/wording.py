@@ -106,6 +106,11 @@ def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
             " their ratio: it is that of the geometric means. Where cells ran on several nodes, or disturbed ones"
             " count within bounds, it is the median of the ratios of all pairs of cells."
         )
+    if any(map(_points_away, rows)):
+        notes.append(
+            "Where the medians point the other way, the verdict is that of the change: it weighs each cell that"
+            " counts, and a median is of the middle ones alone."
+        )
     if any(map(is_adjusted, rows)):
         notes.append("A change that is adjusted for other work is that of cells with equal shares of such work.")
     if any(row.ci is None and row.plain_ci is not None for row in rows):
@@ -158,6 +163,13 @@ def _differs_from_medians(row: ComparisonRow) -> bool:
         return False
     of_medians = row.candidate_value / row.baseline_value
     return change(row.ratio) != change(of_medians)
+
+
+def _points_away(row: ComparisonRow) -> bool:
+    """Whether the medians that are printed differ the other way than the change."""
+    if not _differs_from_medians(row) or not (row.ratio and row.baseline_value and row.candidate_value):
+        return False
+    return (row.ratio - 1) * (row.candidate_value - row.baseline_value) < 0
 
 
 def fault_text(row: DurabilityRow) -> str:

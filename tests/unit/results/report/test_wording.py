@@ -73,6 +73,13 @@ def test_a_change_unlike_that_of_the_medians_has_a_note() -> None:
     )
 
 
+def test_medians_that_point_the_other_way_have_a_note_of_their_own() -> None:
+    """`264 ms` and `265 ms` stood beside `-5.1 %`."""
+    _, note = table_notes([row(1.05, (0.9, 1.2))])
+    assert note.startswith("Where the medians point the other way, the verdict is that of the change")
+    assert all("the other way" not in text for text in table_notes([row(0.78, (0.7, 0.9))]))
+
+
 def test_cells_that_a_median_is_not_of_are_counted() -> None:
     """`5 / 5` stood beside medians of 3 and 4 cells: the disturbed ones are in the change alone."""
     compared = row(0.8, (0.7, 0.9))

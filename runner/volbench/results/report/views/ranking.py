@@ -16,7 +16,8 @@ from volbench.results.report.wording import label, load_text
 
 RANKING_NOTE = (
     "Bold is the best median of a row, decided or not. After a median stands the change against {baseline} that"
-    " their comparison states with its interval; it is not the ratio of the medians."
+    " their comparison states with its interval; it weighs each cell that counts, so that it is not"
+    " the ratio of the medians and may point the other way."
 )
 VOLUMES_MIN = 3
 SHADE_FACTOR = 8.0
