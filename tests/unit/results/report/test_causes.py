@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from proofread import EXAMPLES
+from stored_files import REPORT, stored_text
 from synthetic_run import build_run, two_volumes
 
 from volbench.core.records.facts import HostFacts
 from volbench.core.records.metrics import metric
-from volbench.core.records.report import CellRow, EvidenceRow, FindingRow
+from volbench.core.records.report import CellRow, EvidenceRow, FindingRow, Report
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.results import explain
 from volbench.results.explain.calibration import CALIBRATION
@@ -20,7 +22,7 @@ from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.render import render
 from volbench.results.report.rows.differences import differing_settings
 from volbench.results.report.rows.verdict.lead import cause_title, certainty
-from volbench.results.report.views.causes import cause_groups, cause_view
+from volbench.results.report.views.causes import cause_groups, cause_view, unexplained
 from volbench.results.report.views.geometry import log_ticks
 from volbench.results.report.views.panels import PANELS
 
@@ -227,3 +229,23 @@ def test_the_cause_of_the_slower_volume_comes_first() -> None:
 
 def test_nothing_is_grouped_from_no_findings() -> None:
     assert cause_groups([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("length_s", "reason"),
+    [
+        (3.0, "on efs the step lasts 3 s, and at one sample a second a cause takes 5 s to be checked"),
+        (7.0, "none of the causes that are checked explains it"),
+    ],
+)
+def test_a_step_too_short_to_be_checked_is_not_said_to_have_no_cause(length_s: float, reason: str) -> None:
+    """`None of the causes that are checked explains it` stood below 43 times as slow a clone of three seconds."""
+    report = Report.model_validate_json(stored_text(EXAMPLES / "efs-small-files" / REPORT))
+    cells = tuple(
+        cell.model_copy(update={"window_s": (0.0, length_s)}) if cell.step == "git" else cell
+        for cell in report.cells
+    )
+    found = tuple(finding for finding in report.findings if finding.volume != "efs")
+    (text,) = unexplained(report.model_copy(update={"cells": cells, "findings": found}))
+    assert text.startswith("No likely cause was found in git on efs (")
+    assert text.endswith(f" than ebs), by time for all phases: {reason}.")

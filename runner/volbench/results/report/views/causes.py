@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from volbench.core.base.text import change_words, percent
+from volbench.core.base.text import change_words, duration, percent
 from volbench.core.records.layout import component_name
 from volbench.core.records.report import CellRow, EvidenceRow, FindingRow, Report
 from volbench.results.compare.figures import figure_of
 from volbench.results.explain.causes import CAUSES
+from volbench.results.explain.rules.stretch import SAMPLES_MIN
 from volbench.results.report.rows.verdict.lead import (
     CHECKS,
     DECIDED_BY,
@@ -212,18 +214,29 @@ def unexplained(report: Report) -> tuple[str, ...]:
         for finding in report.findings
         if finding.cause != NONE and not is_hint(finding) and is_step(figure.step, finding.step)
     }
-    worse = [
-        f"{row.candidate} ({change_words(row.ratio)} than {row.baseline})"
+    worse = {
+        row.candidate: f"{row.candidate} ({change_words(row.ratio)} than {row.baseline})"
         for row in report.comparisons
         if (row.step, load_text(row.parameters), row.metric) == (figure.step, figure.load, figure.metric)
         and row.verdict == "worse"
         and row.ratio
         and row.candidate not in explained
-    ]
+    }
     if not worse:
         return ()
-    text = f"No likely cause was found in {figure.step} on {joined(worse)}, by {label(figure.metric)}"
-    return (f"{text}: none of the causes that are checked explains it.",)
+    text = f"No likely cause was found in {figure.step} on {joined([*worse.values()])}, by {label(figure.metric)}"
+    lengths_s = {volume: _longest_s(report.cells, volume, figure.step) for volume in worse}
+    short = {volume: length_s for volume, length_s in lengths_s.items() if length_s < SAMPLES_MIN}
+    checked = "" if len(short) == len(worse) else "none of the causes that are checked explains it"
+    lasts = f"on {joined([*short])} the step lasts {duration(max(short.values()))}" if short else ""
+    unchecked = lasts and f"{lasts}, and at one sample a second a cause takes {SAMPLES_MIN} s to be checked"
+    return (f"{text}: {'; '.join(filter(None, (checked, unchecked)))}.",)
+
+
+def _longest_s(cells: Sequence[CellRow], volume: str, step: str) -> float:
+    """Return how long a step was measured, in the cell of a volume in which it took the longest time."""
+    windows_s = [cell.window_s for cell in cells if (cell.volume, cell.step) == (volume, step)]
+    return max((window_s[1] - window_s[0] for window_s in windows_s if window_s is not None), default=math.inf)
 
 
 def _slowness(cells: Sequence[CellRow]) -> Mapping[tuple[str, str], float]:
