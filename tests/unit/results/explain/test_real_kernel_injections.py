@@ -102,3 +102,13 @@ def test_reads_that_wait_for_cpus_under_a_quota_are_not_lost_on_the_host() -> No
 def test_no_layer_above_the_device_loses_what_the_next_second_has_too_much() -> None:
     """Reads of 46 ms in the server and 29 at the device, counted a second later in one of them (recorded)."""
     assert "host.io_wait" not in causes(recorded_step("lvm-iops-commits"))
+
+
+def test_a_write_of_a_log_is_its_sync_on_a_mount_that_writes_synchronously() -> None:
+    """NFS mounted `sync` with round trips of 20 ms: a write of the log takes 27 ms, and its fsync 0.1."""
+    case = recorded_step("nfs-sync-mount-commits")
+    first = findings(case)[0]
+    assert first.cause == "storage.sync_latency"
+    assert "a synchronous write of the log takes 27.5 ms" in first.evidence[0].text
+    elsewhere = replace(case, mount_options=tuple(set(case.mount_options) - {"sync"}))
+    assert "storage.sync_latency" not in causes(elsewhere)

@@ -24,7 +24,7 @@ from volbench.results.explain.accounts.budget import PART_TEXT, STORAGE
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.cliffs import rank_sum_z
 from volbench.results.explain.evidence.device import LITTLE_TOLERANCE, little_ratio
-from volbench.results.explain.evidence.layers import LOGS, device_flow, server_flow
+from volbench.results.explain.evidence.layers import LOGS, Flow, device_flow, server_flow
 from volbench.results.explain.evidence.stalls import without_stalls
 from volbench.results.explain.evidence.stands import (
     Stand,
@@ -238,10 +238,29 @@ def data_read_ms(case: Case) -> float | None:
     return median(moving.grid.column(*PerformanceSchema.file_read_ms, "data")) if of_files is None else of_files
 
 
+def _log_syncs(case: Case, kinds: tuple[str, ...]) -> Flow | None:
+    """Syncs of logs.
+
+    On a file system that is mounted `sync` a write returns when it is on the volume, and its time belongs to the
+    sync after it, which has nothing left to do.
+    """
+    syncs, writes = server_flow(case.grid, "sync", kinds), server_flow(case.grid, "write", kinds)
+    if syncs is None or writes is None or not writes_synchronously(case):
+        return syncs
+    if syncs.in_flight is None or writes.in_flight is None:
+        return syncs
+    return replace(syncs, in_flight=syncs.in_flight + writes.in_flight)
+
+
+def writes_synchronously(case: Case) -> bool:
+    """Whether each write of a file waits for the volume, by the mount options."""
+    return "sync" in case.mount_options
+
+
 def log_sync_ms(case: Case, kind: str) -> float | None:
     """Mean time of an fsync of a kind of log, `redo` or `binlog`, stalls left out."""
     moving = without_stands(case)
-    syncs = server_flow(moving.grid, "sync", (kind,))
+    syncs = _log_syncs(moving, (kind,))
     each_ms = None if syncs is None else syncs.each_ms
     return median(moving.grid.column(*PerformanceSchema.file_sync_ms, kind)) if each_ms is None else each_ms
 
@@ -424,7 +443,7 @@ def log_wait_max(case: Case) -> float | None:
     times in each second. Where the redo log has no instrument, each fsync that InnoDB counts may take
     `UNSEEN_SYNC_MAX` times as long as one of the log that has.
     """
-    budget, syncs = case.budget, server_flow(case.grid, "sync", LOGS)
+    budget, syncs = case.budget, _log_syncs(case, LOGS)
     statements = None if budget is None else mean(budget.statement_s)
     in_flight = None if syncs is None or syncs.in_flight is None else mean(syncs.in_flight)
     if not statements or not case.threads or in_flight is None:

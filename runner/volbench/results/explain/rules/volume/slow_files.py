@@ -33,6 +33,7 @@ from volbench.results.explain.rules.shared_evidence import (
     latency_floor,
     log_elsewhere,
     slowest_sync_ms,
+    writes_synchronously,
 )
 from volbench.results.explain.wording import number, percent, row
 from volbench.results.stats.grid import mean, median
@@ -89,7 +90,8 @@ CAUSES = (
             " sessions hold row locks while they sync, the finding says so. Where the device took a small part of"
             " the syncs, it is one of two: the rest waits for a CPU or for a limit above the device. A load with a"
             " rate of its own that gets it, with clients that mostly have nothing to do, is held back by no sync of"
-            " less than 8 ms. A journal on a device of its own counts with what that device takes."
+            " less than 8 ms. A journal on a device of its own counts with what that device takes. On a file system"
+            " that is mounted `sync`, writes of a log count as its syncs."
         ),
         advice=(
             "Use storage with a lower write and flush latency, or batch commits (group commit). Relaxing"
@@ -181,7 +183,8 @@ def _holders(case: Case, share: float) -> tuple[float, float] | None:
 def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, threshold_ms: float) -> Cause:
     waited = case.base_await_ms
     checks = [True, each_ms >= CLEARLY * threshold_ms, None if waited is None else what == "sync" or waited >= 1.0]
-    noun = "a read of the volume" if what == "read" else "an fsync of the log"
+    of_log = "a synchronous write of the log" if writes_synchronously(case) else "an fsync of the log"
+    noun = "a read of the volume" if what == "read" else of_log
     groups = " for each commit (group commit)" if commits(case) else ""
     holds = (
         ": a buffer pool that holds the working set" if step_kind(case.kind).transactions or case.recorded else ""
