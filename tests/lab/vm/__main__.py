@@ -5,7 +5,8 @@ python -m vm run SCRIPT [--collect DIRECTORY]
 python -m vm pytest ARGUMENTS...
 python -m vm record stacks|operations|throttles|fsx|emulated [NAME...]
 python -m vm inject [--out DIRECTORY] [NAME...]
-python -m vm scores --out DIRECTORY
+python -m vm pack --out DIRECTORY
+python -m vm scores
 python -m vm table
 """
 
@@ -24,13 +25,15 @@ from bootstrap.directories import Directories, find_directories
 from vm.emulated_operations import record_emulated
 from vm.fsx import fsx_table, record_fsx
 from vm.image import ensure_image
-from vm.injection_scores import circumstances, page, read_runs
+from vm.injection_sample import pack, unpacked
+from vm.injection_scores import in_order, page, read_run
 from vm.injections import inject_all
 from vm.machine import FOUR_DEVICES, Machine
 from vm.operations import operations_table, record_operations
 from vm.stacks import record_stacks, stacks, table
 from vm.throttles import DEVICES, record_throttles
 from volbench.errors import MissingPrerequisite, VolbenchError
+from volbench.results.store.run_directory import RunDirectory
 
 LIMIT_S = 2400.0
 RECORDINGS = Path("tests/fixtures/real-kernels")
@@ -54,10 +57,12 @@ def main(arguments: list[str] | None = None) -> int:
     records.add_argument("kind", choices=("stacks", "operations", "throttles", "fsx", "emulated"))
     records.add_argument("names", nargs="*")
     inject = actions.add_parser("inject", help="causes made while one server runs; what has results is skipped")
-    inject.add_argument("--out", type=Path, default=INJECTIONS, help="where runs stay; scored by `scores`")
+    inject.add_argument("--out", type=Path, default=INJECTIONS, help="where runs stay")
     inject.add_argument("names", nargs="*")
-    scores = actions.add_parser("scores", help="a page of real-kernels from the runs of `inject`; needs no machine")
-    scores.add_argument("--out", type=Path, default=INJECTIONS)
+    packs = actions.add_parser("pack", help="runs of `inject` into the sample; needs no machine")
+    packs.add_argument("--out", type=Path, default=INJECTIONS)
+    packs.add_argument("--read-before", action="store_true", help="rules may have been changed on these runs")
+    actions.add_parser("scores", help="a page of real-kernels from the sample; needs no machine")
     actions.add_parser("table", help="results/examples/real-kernels from the recordings; needs no machine")
     argv = sys.argv[1:] if arguments is None else arguments
     end = argv.index("pytest") + 1 if "pytest" in argv else len(argv)
@@ -65,12 +70,8 @@ def main(arguments: list[str] | None = None) -> int:
     console, directories = open_console(), find_directories()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the machine ends too
     try:
-        if options.action == "table":
-            _write_tables(directories.root)
-            return 0
-        if options.action == "scores":
-            written = page(read_runs(options.out), circumstances(options.out))
-            (directories.root / TABLES / "injections.md").write_text(written, encoding="utf-8")
+        if options.action in ("table", "scores", "pack"):
+            _write(options, directories.root, console)
             return 0
         if options.action == "inject":
             return inject_all(options.out, options.names, directories, console)
@@ -85,6 +86,26 @@ def main(arguments: list[str] | None = None) -> int:
     except VolbenchError as error:
         print(error, file=sys.stderr)
         return error.exit_code
+
+
+def _write(options: argparse.Namespace, root: Path, console: Console) -> None:
+    """Write what needs no machine: tables, scores, or the sample."""
+    if options.action == "table":
+        _write_tables(root)
+    elif options.action == "scores":
+        (root / TABLES / "injections.md").write_text(scored_page(), encoding="utf-8")
+    else:
+        for file in sorted(options.out.glob("*/injections.json")):
+            console.say(str(pack(file.parent, read_before=options.read_before)))
+
+
+def scored_page() -> str:
+    """Return the page of the injections, from the sample with the rules as they are."""
+    kernels, read = set(), []
+    for directory, kernel, proven in unpacked():
+        kernels.add(kernel)
+        read.extend(read_run(RunDirectory.open(directory), proven))
+    return page(in_order(read), ", ".join(sorted(kernels)))
 
 
 def _write_tables(root: Path) -> None:

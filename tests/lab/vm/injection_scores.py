@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise, starmap
 from pathlib import Path
 from typing import Any
 
-from causes.observed import Finding, Run, finding_of
-from causes.scoring import is_accusation, is_acquittal, is_named, is_right, is_storage, is_wrong_and_sure
-from explain.observed import report_of
+from causes.observed import Run, finding_of
+from causes.scoring import SURE, is_accusation, is_acquittal, is_named, is_right, is_storage
 from vm.injections import conditions
+from volbench.results.report.build import build_report
 from volbench.results.store.run_directory import RunDirectory
 
 REACHED_MIN, REACHED_MAX = 0.75, 1.3
@@ -29,6 +30,9 @@ _COUNTED = {
     "write_bytes": ("write_sectors",),
 }
 """What a limit of each kind counts of a disk."""
+VERDICTS = ("right", "open", "wrong", "wrong and sure", "accused")
+FIRST = """At the first reading, by rules that no row had changed, of {count} steps that count: {said}. *open* names
+nothing, or one of two. *accused*: a calm step of which a cause is named."""
 QUIET_MS_MAX = 100.0
 """A write of a calm step takes less at the disk: emulated processors answer late."""
 HEAD = """# Causes made in a real kernel
@@ -37,8 +41,9 @@ What `explain` names while QEMU's throttle groups, device mapper, control groups
 programs act on MariaDB 11.8 in the virtual machine of `make lab-vm` ({circumstances}).
 [injections.yaml](../../../tests/lab/vm/injections.yaml) has each injection with its truth, written down before the
 first run; one was widened later (`frozen`), and says so.
-`make lab-vm LAB_VM="inject --out DIRECTORY"` runs what has no results yet;
-`make lab-vm LAB_VM="scores --out DIRECTORY"` writes this page with the rules as they are.
+`make lab-vm LAB_VM="inject --out DIR"` runs what has no results yet, `LAB_VM="pack --out DIR"` puts its runs into
+the sample tests/fixtures/real-kernels/runs, `LAB_VM=scores` writes this page from the sample with today's rules.
+Where an injection was run again, the last run counts.
 
 A step counts where the kernel's own counters show that its cause acted (`disk`, `io.max`, `cpu.stat`,
 `memory.pressure`; for netem and flush delays, that they were set). *named*: one cause is named, not one of two.
@@ -52,29 +57,103 @@ are of few steps, of mechanisms that others made and of conditions that we chose
 """
 
 
-def read_runs(out: Path) -> list[Run]:
-    """All injections with results below a directory, in their order in injections.yaml."""
-    runs: dict[str, Run] = {}
-    for file in sorted(out.glob("*/injections.json")):
-        runs |= {run.condition: run for run in _runs_of(file.parent)}
-    return [runs[name] for name in conditions()["injections"] if name in runs]
+@dataclass(frozen=True, kw_only=True)
+class Proven:
+    """What the kernel's counters showed of one injection, and what was missing for it to count.
+
+    `first` is what was named when it was read the first time, by rules that had not been changed on it; empty where
+    that is not known.
+    """
+
+    name: str
+    measured: Mapping[str, float]
+    missing: tuple[str, ...]
+    failure: str
+    first: str = ""
+
+    def as_record(self) -> dict[str, Any]:
+        """Return what a file holds of it."""
+        return {**asdict(self), "missing": list(self.missing)}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Proven:
+        """Return it as `as_record` wrote it."""
+        return cls(**{**record, "missing": tuple(record["missing"])})
 
 
-def circumstances(out: Path) -> str:
-    """Kernels of the runs."""
-    return ", ".join(sorted({json.loads(file.read_text())["kernel"] for file in out.glob("*/campaign.json")}))
+def read_run(directory: RunDirectory, proven: Iterable[Proven]) -> Iterator[tuple[Run, Proven]]:
+    """Yield each injection of a run, explained with the rules as they are, and what was proven of it."""
+    report = build_report(directory)
+    for item in proven:
+        condition = conditions()["injections"][item.name]
+        rows = [row.model_dump(mode="json") for row in report.findings if _is_of(row.step, item.name)]
+        cells = [cell for cell in report.cells if _is_of(cell.step, item.name)]
+        run = Run(
+            condition=item.name,
+            family=condition["family"],
+            shape="steady",
+            number=0,
+            lab_seed=0,
+            truth=(condition["truth"],),
+            accepted=tuple(condition.get("accepted", ())),
+            drawn={},
+            place="",
+            wall_s=0.0,
+            failure=item.failure,
+            missing=item.missing,
+            onset_s=None,
+            cap_of="",
+            measured=item.measured,
+            findings=tuple(map(finding_of, rows)),
+            invalid_reasons=tuple(reason for cell in cells for reason in cell.invalid_reasons),
+        )
+        yield run, item
 
 
-def page(runs: Sequence[Run], kernels: str) -> str:
-    """The table by family, and one of all steps."""
+def in_order(read: Iterable[tuple[Run, Proven]]) -> list[tuple[Run, Proven]]:
+    """Return the last run of each injection, in their order in injections.yaml."""
+    by_name = {proven.name: (run, proven) for run, proven in read}
+    return [by_name[name] for name in conditions()["injections"] if name in by_name]
+
+
+def run_directory_of(entry: Path) -> RunDirectory:
+    """Return the run below a directory of `inject`."""
+    return RunDirectory.open(next(path.parent for path in (entry / "results").glob("*/run.json")))
+
+
+def proven_of(entry: Path) -> tuple[str, list[Proven]]:
+    """Return the kernel of a directory of `inject`, and what its counters show of each injection."""
+    (result,) = run_directory_of(entry).results()
+    zero_s = result.zero_monotonic_ns / 1e9
+    windows = {step.step.partition("/")[0]: step.window_s for step in result.steps if step.window_s}
+    lines = [json.loads(line) for line in (entry / "counters.jsonl").read_text().splitlines()]
+    disks = json.loads((entry / "disks.json").read_text())
+    proven = []
+    for record in json.loads((entry / "injections.json").read_text()):
+        window = windows.get(record["name"])
+        samples = [line for line in lines if window and window[0] <= line["t_s"] - zero_s <= window[1]]
+        proof = dict(conditions()["injections"][record["name"]]["proof"])
+        proof |= {"disk": disks.get(proof["disk"], proof["disk"])} if "disk" in proof else {}
+        measured, missing = prove(proof, samples) if len(samples) > 2 else ({}, ["no counters"])
+        failure = "; ".join(record["errors"])
+        proven.append(Proven(name=record["name"], measured=measured, missing=tuple(missing), failure=failure))
+    return json.loads((entry / "campaign.json").read_text())["kernel"], proven
+
+
+def page(read: Sequence[tuple[Run, Proven]], kernels: str) -> str:
+    """The table by family, what was said at the first reading, and one of all steps."""
+    runs = [run for run, _ in read]
     families: dict[str, list[Run]] = {}
     for run in runs:
         families.setdefault(run.family, []).append(run)
     rows = [_row(family, chosen) for family, chosen in sorted(families.items())]
     rows.append(_row("**all**", runs))
     head = HEAD.format(circumstances=f"kernel {kernels}", measured_s=conditions()["measured_s"])
-    steps = ["", "## Steps", "", "| step | made | counters | named |", "|---|---|---|---|", *map(_step, runs)]
-    return head + "\n".join([*rows, *steps]) + "\n"
+    first = [proven.first.partition(":")[0] for run, proven in read if run.injected and proven.first]
+    said = ", ".join(f"{verdict} {first.count(verdict)}" for verdict in VERDICTS)
+    steps = ["", "## Steps", "", "| step | made | counters | named | when first read |", "|---|---|---|---|---|"]
+    rows += ["", FIRST.format(count=len(first), said=said), *steps, *starmap(_step, read)]
+    return head + "\n".join(rows) + "\n"
 
 
 def _row(name: str, runs: Sequence[Run]) -> str:
@@ -91,67 +170,37 @@ def _row(name: str, runs: Sequence[Run]) -> str:
     )
 
 
-def _step(run: Run) -> str:
+def is_wrong_and_sure(run: Run) -> bool:
+    """Return whether a first cause was not made, with a confidence from SURE on, less a rounding error."""
+    return is_named(run) and not is_right(run) and round(run.findings[0].confidence or 0.0, 6) >= SURE
+
+
+def verdict_of(run: Run) -> str:
+    """Return one of VERDICTS, and what was named."""
+    if run.truth == ("none",):
+        verdict = "accused" if is_accusation(run) else "right"
+    elif not is_named(run):
+        verdict = "open"
+    elif is_right(run):
+        verdict = "right"
+    else:
+        verdict = "wrong and sure" if is_wrong_and_sure(run) else "wrong"
+    return f"{verdict}: {_named(run)}"
+
+
+def _named(run: Run) -> str:
+    named = ", ".join(f"{finding.cause} {finding.confidence or 0:.2f}" for finding in run.findings[:3]) or "nothing"
+    return named if not run.findings or is_named(run) else f"{named} (one of two)"
+
+
+def _step(run: Run, proven: Proven) -> str:
     text = ", ".join(f"{name} {value:.3g}" for name, value in run.measured.items())
     if not run.injected:
         text = f"**not counted**: {run.failure or '; '.join(run.missing)} ({text})"
-    verdict = "accused" if is_accusation(run) else "right" if is_right(run) else "**not right**"
-    named = ", ".join(f"{finding.cause} {finding.confidence or 0:.2f}" for finding in run.findings[:3]) or "nothing"
-    if run.findings and not is_named(run):
-        named += " (one of two)"
-    if not run.injected:
-        verdict = "–"
+    named = verdict_of(run) if run.injected else f"–: {_named(run)}"
     reasons = f"; invalid: {'; '.join(run.invalid_reasons)}" if run.invalid_reasons else ""
-    return f"| {run.condition} | {' or '.join(run.truth[0].split('|'))} | {text} | {verdict}: {named}{reasons} |"
-
-
-def _runs_of(entry: Path) -> Iterable[Run]:
-    directory = RunDirectory.open(next(path.parent for path in (entry / "results").glob("*/run.json")))
-    report = report_of(directory)
-    (result,) = directory.results()
-    zero_s = result.zero_monotonic_ns / 1e9
-    windows = {step.step.partition("/")[0]: step.window_s for step in result.steps if step.window_s}
-    lines = [json.loads(line) for line in (entry / "counters.jsonl").read_text().splitlines()]
-    for record in json.loads((entry / "injections.json").read_text()):
-        name = record["name"]
-        window = windows.get(name)
-        samples = [line for line in lines if window and window[0] <= line["t_s"] - zero_s <= window[1]]
-        yield _run(name, record, samples, report, entry)
-
-
-def _run(
-    name: str,
-    record: Mapping[str, Any],
-    samples: Sequence[Mapping[str, float]],
-    report: Mapping[str, Any],
-    directory: Path,
-) -> Run:
-    condition = conditions()["injections"][name]
-    proof = dict(condition["proof"])
-    names = json.loads((directory / "disks.json").read_text())
-    proof |= {"disk": names.get(proof["disk"], proof["disk"])} if "disk" in proof else {}
-    measured, missing = prove(proof, samples) if len(samples) > 2 else ({}, ["no counters"])
-    finding_ofs: list[Finding] = [finding_of(row) for row in report["findings"] if _is_of(row["step"], name)]
-    cells = [cell for cell in report["cells"] if _is_of(cell["step"], name)]
-    return Run(
-        condition=name,
-        family=condition["family"],
-        shape="steady",
-        number=0,
-        lab_seed=0,
-        truth=(condition["truth"],),
-        accepted=tuple(condition.get("accepted", ())),
-        drawn={},
-        place=str(directory),
-        wall_s=0.0,
-        failure="; ".join(record["errors"]),
-        missing=tuple(missing),
-        onset_s=None,
-        cap_of="",
-        measured=measured,
-        findings=tuple(finding_ofs),
-        invalid_reasons=tuple(reason for cell in cells for reason in cell["invalid_reasons"]),
-    )
+    made, first = " or ".join(run.truth[0].split("|")), proven.first or "–"
+    return f"| {run.condition} | {made} | {text} | {named}{reasons} | {first} |"
 
 
 def _is_of(step: str | None, name: str) -> bool:

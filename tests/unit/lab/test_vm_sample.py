@@ -1,0 +1,48 @@
+"""Injections of a real kernel, explained again with the rules and the check as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from causes.observed import Run
+from causes.scoring import is_accusation, is_acquittal, is_named, is_right, is_storage
+from vm.injection_sample import SAMPLE, SUFFIX, unpacked
+from vm.injection_scores import in_order, is_wrong_and_sure, page, read_run
+from volbench.results.store.run_directory import RunDirectory
+
+PAGE = Path(__file__).parents[3] / "results" / "examples" / "real-kernels" / "injections.md"
+SAMPLE_MAX_BYTES = 3 << 20
+COUNTED, RIGHT = 60, 36
+"""Steps whose cause the kernel's counters prove, and how many are named right, after rules were changed on some."""
+
+
+@pytest.fixture(scope="module")
+def scored() -> tuple[list[Run], str]:
+    """All injections of the sample, and the page of their scores."""
+    kernels, read = set(), []
+    for directory, kernel, proven in unpacked():
+        kernels.add(kernel)
+        read.extend(read_run(RunDirectory.open(directory), proven))
+    ordered = in_order(read)
+    return [run for run, _ in ordered], page(ordered, ", ".join(sorted(kernels)))
+
+
+def test_the_committed_page_is_what_the_rules_say_now(scored: tuple[list[Run], str]) -> None:
+    """What changes a verdict writes the page again: make lab-vm LAB_VM=scores."""
+    assert PAGE.read_text(encoding="utf-8") == scored[1]
+
+
+def test_scores_do_not_fall(scored: tuple[list[Run], str]) -> None:
+    """At the first reading 7 were wrong and sure, and 5 of 6 calm steps accused."""
+    counted = [run for run in scored[0] if run.injected]
+    assert len(counted) >= COUNTED
+    assert sum(is_right(run) for run in counted if is_named(run)) >= RIGHT
+    assert [run.condition for run in counted if is_wrong_and_sure(run)] == []
+    assert [run.condition for run in counted if is_storage(run) and is_acquittal(run)] == []
+    assert [run.condition for run in counted if is_accusation(run)] == []
+
+
+def test_the_sample_is_small() -> None:
+    assert sum(file.stat().st_size for file in SAMPLE.glob(f"*{SUFFIX}")) <= SAMPLE_MAX_BYTES
