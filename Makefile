@@ -13,8 +13,6 @@ PYTEST ?=
 # Forks of one collection (tests/support/forked.py): some begin with tests that compute, some with tests that wait.
 JOBS ?= auto
 CHECK_JOBS ?= $(shell nproc)
-# `waiting` or `computing`: half of `make test`; CI runs the second beside the tests of a cluster, which mostly wait.
-PART ?=
 # Workers, and hundreds of processes that tests start, import the same modules: compiled ones, whatever the environment says.
 TESTS := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 BARE ?= bookworm
@@ -41,7 +39,7 @@ LAB_VM ?= image
 CAUSES ?= PYTHONPATH=tests/lab:tests/support $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-beside-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint lint-package lint-labs format docs examples examples-archive mutants proofread changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint lint-package lint-labs format docs examples examples-archive mutants proofread changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -64,7 +62,7 @@ demo-kubernetes: ## the demo as pods of the current context's cluster: DEMO_CLAS
 
 test: ## every test but the slow ones; REQUIRE=docker,browser fails where one of them is missing
 	@$(BOOTSTRAP) test
-	@$(TESTS) --forks $(JOBS) $(if $(PART),--part $(PART)) $(PYTEST)
+	@$(TESTS) --forks $(JOBS) $(PYTEST)
 
 test-bare: ## `make demo` and `make test` on a bare Debian in namespaces of its own; BARE=trixie for Debian 13
 	@$(PYTHON) tests/lab/bare --suite $(BARE) 'make demo' 'make test'
@@ -75,13 +73,6 @@ test-kubernetes: ## the tests of the kubernetes target, on the current context's
 	  || made=yes; $(BOOTSTRAP) cluster && \
 	  REQUIRE=kubernetes $(BIN)/python -m pytest -m "kubernetes and not slow" --durations=15 $(CLUSTER_TESTS) $(PYTEST); code=$$?; \
 	  [ -z "$$made" ] || $(PYTHON) tests/lab/kubernetes down; exit $$code
-
-test-beside-kubernetes: ## lint and the tests that compute, beside the tests of a cluster; after `make test PART=waiting`
-	@log=$$(mktemp) && { { nice -n 5 $(MAKE) --no-print-directory lint; lint=$$?; \
-	  nice -n 5 env $(TESTS) -q --forks 1 --part computing -m "not kubernetes and not slow and not servers" && exit $$lint; \
-	  } >$$log 2>&1 & computing=$$!; \
-	  $(MAKE) --no-print-directory test-kubernetes; code=$$?; wait $$computing || code=$$?; \
-	  echo "lint, and the tests that compute:"; cat $$log; rm $$log; exit $$code; }
 
 test-profiles: ## MySQL and MariaDB on every emulated profile, killed and without power; writes the table of what they kept
 	@$(BOOTSTRAP) test

@@ -3,9 +3,7 @@
 Importing and collecting all tests takes longer than most files of tests. Here one process does so, and its forks
 run the tests: a fork takes a file of tests at a time, so that what a file sets up is set up once. Files that wait
 for servers and files that compute are two queues, the longest files first; `--forks 1+3` has one fork that begins
-with what computes and three that begin with what waits, and each goes on with the other queue. `--part computing`
-and `--part waiting` collect one of the queues. What the longest files took, and how long a fork had no file at the
-end, is said after the tests.
+with what computes and three that begin with what waits, and each goes on with the other queue.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ import os
 import re
 import signal
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -36,9 +33,6 @@ RUNS = frozenset({"attached", "bench", "docker_run", "local", "on_loop", "small"
 SECONDS_IN_CONTAINERS = 6.0
 WAITING = ("integration", "browser")
 """Directories whose tests wait for servers, containers and devices for more than half their time."""
-PARTS = {"computing": False, "waiting": True}
-"""Name -> whether its files are in WAITING."""
-FILES_NAMED = 10
 MEASURED = "forked/seconds"
 PROCESSORS_MAX = 4
 """Of which `auto` takes account: each fork that waits has servers, and memory for them."""
@@ -46,17 +40,8 @@ END_S = 120.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How many forks, and of which files."""
+    """How many forks."""
     parser.addoption("--forks", metavar="COMPUTING[+WAITING]|auto", help="run tests in that many forked processes")
-    parser.addoption("--part", choices=list(PARTS), help="only files that compute, or only those that wait")
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the files of the other part, before they are imported."""
-    part = config.getoption("part")
-    if part is None or collection_path.is_dir():
-        return None
-    return True if (_kind(collection_path) in WAITING) != PARTS[part] else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -140,7 +125,6 @@ class Forks:
         self._forks: list[Fork] = []
         self._made = 0
         self._seconds: dict[str, float] = {}
-        self._ended_s: dict[str, float] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -178,8 +162,6 @@ class Forks:
             )
             fork.given = deque(numbers or ())
             fork.channel.send(numbers)
-            if numbers is None:
-                self._ended_s[fork.name] = time.monotonic()
         elif kind == "begins":
             fork.running = True
         elif kind == "ended":
@@ -193,15 +175,6 @@ class Forks:
             self._pass_on(self._config.hook.pytest_report_from_serializable(config=self._config, data=data))
         elif kind == "fault":
             session.shouldfail = f"fork {fork.name}: {value}"
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what the longest files took, and how long forks had nothing to do at the end."""
-        last_s = max(self._ended_s.values(), default=0.0)
-        idle = [f"{name} {last_s - ended_s:.0f} s" for name, ended_s in self._ended_s.items()]
-        longest = sorted(self._seconds.items(), key=lambda item: -item[1])[:FILES_NAMED]
-        terminalreporter.write_line(f"without a file at the end: {', '.join(idle) or 'no fork'}")
-        for file, seconds in longest:
-            terminalreporter.write_line(f"{seconds:7.0f} s  {file}")
 
     def _pass_on(self, report: pytest.TestReport) -> None:
         file = report.nodeid.split("::")[0]

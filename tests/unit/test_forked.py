@@ -113,20 +113,6 @@ def test_a_thread_that_collecting_has_started_is_named(tmp_path: Path) -> None:
     assert "mine" in done.stdout + done.stderr
 
 
-def test_the_two_parts_are_all_files_and_none_twice(tmp_path: Path) -> None:
-    """Those of the other part are not even imported. What took long is said."""
-    for directory, excluded in (("integration", "computing"), ("unit", "waiting")):
-        (tmp_path / directory).mkdir()
-        text = f"import sys\nassert '{excluded}' not in sys.argv\ndef test_passes(): pass\n"
-        (tmp_path / directory / f"test_{directory}.py").write_text(text)
-    for part, file in (("waiting", "integration/test_integration.py"), ("computing", "unit/test_unit.py")):
-        done = run(tmp_path, "--forks", "1+1", "--part", part)
-        assert done.returncode == pytest.ExitCode.OK, done.stdout
-        assert re.findall(r"^PASSED (\S+)::", done.stdout, re.MULTILINE) == [file]
-        assert re.search(rf"^ +\d+ s  {file}$", done.stdout, re.MULTILINE)
-        assert re.search(r"^without a file at the end: gw\d \d+ s, gw\d 0 s$", done.stdout, re.MULTILINE)
-
-
 @pytest.mark.parametrize("wrong", ["0", "many", "1+two"])
 def test_a_wrong_number_is_a_usage_error(tmp_path: Path, wrong: str) -> None:
     done = run(tmp_path, "--forks", wrong)
