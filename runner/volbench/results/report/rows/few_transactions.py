@@ -5,7 +5,7 @@ Of fewer values than NEEDED, a percentile is the slowest one, or a point between
 
 from __future__ import annotations
 
-from volbench.core.base.text import number
+from volbench.core.base.text import counted, number
 from volbench.core.records.cell import COUNTED_AS_SLOWEST, StepResult
 from volbench.core.records.metrics import MetricValue
 from volbench.results.report.wording import joined
@@ -42,7 +42,8 @@ def few_notes(step: StepResult) -> tuple[str, ...]:
     stated = stated_metrics(step)
     left_out = [name.rpartition("_")[2] for name in step.metrics if name not in stated]
     slowest = step.metrics.get(SLOWEST)
-    if not left_out or slowest is None:
-        return ()
     count = transactions(step)
-    return (f"{count} transactions, the slowest {number(slowest.value)} ms: too few for {joined(left_out)}",)
+    if not left_out or slowest is None or count is None:
+        return ()
+    total = counted(count, "transaction")
+    return (f"{total}, the slowest {number(slowest.value)} ms: too few for {joined(left_out)}",)
