@@ -39,6 +39,7 @@ WATCH, PASSWORD = "watch", "open, sesame#2"
 BOUND_S = 90.0
 STALL_S, SHORT_S = 3.0, 0.9
 ONSET_S_MAX = 2.0
+ATTEMPTS = 3
 
 
 @contextmanager
@@ -178,14 +179,31 @@ def report(out: Path) -> dict[str, Any]:
 def test_a_stand_of_less_than_an_interval_is_one_incident_with_its_cause(
     base: Path, tmp_path: Path, stands: str
 ) -> None:
-    """Half of its statements have ended in the second that it is in: only what is asked more often shows it."""
-    out = tmp_path / "observed"
+    """Half of its statements have ended in the second that it is in: only what is asked more often shows it.
+
+    A machine whose CPUs others took, and of which the incident says so, may hide it: then it is made once more.
+    """
+    named, second = ("storage.stall", "server.stall") if stands == "volume" else ("server.stall", "storage.stall")
+    for attempt in range(ATTEMPTS):
+        own = tmp_path / str(attempt)
+        own.mkdir()
+        incident = stand(base / "volumes", f"v{attempt}", own, stands)
+        fresh = [finding["cause"] for finding in incident["findings"] if not finding["also_before"]]
+        assert second not in fresh
+        if named in fresh or "interference.cpu" not in [finding["cause"] for finding in incident["findings"]]:
+            break
+    assert named in fresh, incident["findings"]  # on a busy machine what took its CPUs is named, too
+
+
+def stand(volumes: Path, name: str, own: Path, stands: str) -> dict[str, Any]:
+    """The incident of a volume or a server that stands still for SHORT_S while it is observed."""
+    out = own / "observed"
     triggers = ("--on", "standstill > 500ms", "--on", "await > 400ms")
     with (
-        EmulatedVolume(resolve("ebs-gp3", {"size": "2GiB"}), base / "volumes", name="v") as volume,
-        server_on(volume, tmp_path, "--innodb-flush-log-at-trx-commit=1") as server,
+        EmulatedVolume(resolve("ebs-gp3", {"size": "2GiB"}), volumes, name=name) as volume,
+        server_on(volume, own, "--innodb-flush-log-at-trx-commit=1") as server,
         load(server, rate=0),
-        observe(server.socket, account_for(server.query, tmp_path), out, *triggers) as watching,
+        observe(server.socket, account_for(server.query, own), out, *triggers) as watching,
     ):
         wait_until(lambda: ticks(out) >= 14 if out.exists() else False, watching)
         stood_at = time.time()
@@ -196,11 +214,7 @@ def test_a_stand_of_less_than_an_interval_is_one_incident_with_its_cause(
         wait_until(lambda: has_ended(out, stood_at), watching)
         code, output = ended(watching, signal.SIGINT)
         assert code == EXIT_OK, output
-    incident = incident_at(out, stood_at)
-    fresh = [finding["cause"] for finding in incident["findings"] if not finding["also_before"]]
-    named, second = ("storage.stall", "server.stall") if stands == "volume" else ("server.stall", "storage.stall")
-    assert named in fresh, incident["findings"]  # on a busy machine what took its CPUs is named, too
-    assert second not in fresh
+    return incident_at(out, stood_at)
 
 
 @pytest.mark.mysqld

@@ -10,7 +10,14 @@ from kernel_throttle import case_of, with_columns
 from synthetic_cell import Load, Storage, columns
 
 from volbench.results.explain.case import Case
-from volbench.results.explain.evidence.stands import Stand, client_stands, counted_stands, held_statements, period_s
+from volbench.results.explain.evidence.stands import (
+    Stand,
+    client_stands,
+    counted_stands,
+    held_statements,
+    period_s,
+    waited_for_io,
+)
 from volbench.results.explain.findings import explain_case
 from volbench.results.explain.rules.shared_evidence import stands_of
 from volbench.results.stats.grid import Floats, Grid, align
@@ -39,6 +46,24 @@ def test_a_stand_within_a_second_is_found_with_its_length(length_s: float) -> No
 @pytest.mark.parametrize(("length_s", "result"), [(0.4, 0), (0.55, 1)])
 def test_a_stand_is_half_a_second_and_more(length_s: float, result: int) -> None:
     assert len(client_stands(*load({9: length_s}), 1.0)) == result
+
+
+@pytest.mark.parametrize(
+    ("usual", "scatter", "inside", "result"),
+    [
+        (0.1, 0.02, (0.1, 0.75), True),
+        (0.1, 0.02, (0.1, 0.1), False),
+        (0.1, 0.25, (0.1, 0.75), None),
+        (0.7, 0.02, (0.7, 1.0), None),
+    ],
+)
+def test_tasks_waited_for_io_in_a_stand_only_where_those_of_others_do_not_hide_it(
+    usual: float, scatter: float, inside: tuple[float, float], result: bool | None
+) -> None:
+    """PSI is of the whole host: beside another server that writes now and then a short stand says nothing."""
+    waiting = np.resize([usual - scatter, usual + scatter], 20)
+    waiting[8:10] = inside
+    assert waited_for_io(waiting, [Stand(first=8, last=9, length_s=0.7)], 1.0) is result
 
 
 def test_a_tail_is_no_stand() -> None:

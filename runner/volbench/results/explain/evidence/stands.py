@@ -39,6 +39,8 @@ UNDECIDED = 0.25
 is counted when it has ended, perhaps after the window that is compared."""
 WAITS_ELSE_MAX = 0.5
 """Of the time without stands: where tasks of the host wait for I/O more than that, those may be of other disks."""
+WAITS_DEVIATIONS = 2.0
+"""Of the waits of calm intervals: what scatters by more hides whether a stand was a wait."""
 PERIODIC_MIN = 3
 """Stands from which a period can be stated."""
 PERIODIC_SPREAD_MAX = 0.25
@@ -148,18 +150,21 @@ def waited_for_io(waiting: Floats | None, stands: Sequence[Stand], width_s: floa
         width_s: of an interval.
 
     In the W seconds around stands of d seconds, tasks wait for the usual share w of them if others go on, and for d
-    in whole if all stand for I/O: w (W - d) + d. The middle of both is where the one becomes likelier.
+    in whole if all stand for I/O: w (W - d) + d. The middle of both is where the one becomes likelier. PSI is of
+    the whole host: what other tasks wait comes and goes, and WAITS_DEVIATIONS of its scatter must not reach there.
     """
     if waiting is None or not stands:
         return None
     around = _around(len(waiting), stands)
-    usual = mean(waiting[~around]) if (~around).any() else None
+    calm = waiting[~around & np.isfinite(waiting)]
+    usual = mean(calm)
     if usual is None or usual > WAITS_ELSE_MAX or not np.isfinite(waiting[around]).all():
         return None
-    length_s = sum(stand.length_s for stand in stands)
-    return (
-        float(waiting[around].sum()) * width_s >= usual * float(around.sum()) * width_s + (1 - usual) * length_s / 2
-    )
+    length_s, intervals = sum(stand.length_s for stand in stands), float(around.sum())
+    middle_s = (1 - usual) * length_s / 2
+    if WAITS_DEVIATIONS * float(np.std(calm)) * math.sqrt(intervals) * width_s > middle_s:
+        return None
+    return float(waiting[around].sum() - usual * intervals) * width_s >= middle_s
 
 
 def held_statements(
