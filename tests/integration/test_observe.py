@@ -189,7 +189,7 @@ def test_a_stand_of_less_than_an_interval_is_one_incident_with_its_cause(
         own.mkdir()
         incident = stand(base / "volumes", f"v{attempt}", own, stands)
         fresh = [finding["cause"] for finding in incident["findings"] if not finding["also_before"]]
-        assert second not in fresh
+        assert second not in fresh, incident["findings"]
         if named in fresh or "interference.cpu" not in [finding["cause"] for finding in incident["findings"]]:
             break
     assert named in fresh, incident["findings"]  # on a busy machine what took its CPUs is named, too

@@ -49,21 +49,22 @@ def test_a_stand_is_half_a_second_and_more(length_s: float, result: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("usual", "scatter", "inside", "result"),
+    ("usual", "scatter", "inside", "length_s", "result"),
     [
-        (0.1, 0.02, (0.1, 0.75), True),
-        (0.1, 0.02, (0.1, 0.1), False),
-        (0.1, 0.25, (0.1, 0.75), None),
-        (0.7, 0.02, (0.7, 1.0), None),
+        (0.1, 0.02, (0.1, 1.0, 1.0, 0.4), 2.4, True),
+        (0.1, 0.02, (0.1, 0.1, 0.1, 0.1), 2.4, False),
+        (0.1, 0.35, (0.1, 1.0, 1.0, 0.4), 2.4, None),
+        (0.7, 0.02, (0.7, 1.0, 1.0, 0.7), 2.4, None),
+        (0.1, 0.02, (0.1, 1.0, 0.8, 0.1), 1.9, None),
     ],
 )
 def test_tasks_waited_for_io_in_a_stand_only_where_those_of_others_do_not_hide_it(
-    usual: float, scatter: float, inside: tuple[float, float], result: bool | None
+    usual: float, scatter: float, inside: tuple[float, ...], length_s: float, result: bool | None
 ) -> None:
     """PSI is of the whole host: beside another server that writes now and then a short stand says nothing."""
     waiting = np.resize([usual - scatter, usual + scatter], 20)
-    waiting[8:10] = inside
-    assert waited_for_io(waiting, [Stand(first=8, last=9, length_s=0.7)], 1.0) is result
+    waiting[8:12] = inside
+    assert waited_for_io(waiting, [Stand(first=8, last=11, length_s=length_s)], 1.0) is result
 
 
 def test_a_tail_is_no_stand() -> None:

@@ -41,6 +41,8 @@ WAITS_ELSE_MAX = 0.5
 """Of the time without stands: where tasks of the host wait for I/O more than that, those may be of other disks."""
 WAITS_DEVIATIONS = 2.0
 """Of the waits of calm intervals: what scatters by more hides whether a stand was a wait."""
+WAITS_MIN_S = 2.0
+"""Of all stands together: in less, what another task writes at that moment, an observer itself, waits as long."""
 PERIODIC_MIN = 3
 """Stands from which a period can be stated."""
 PERIODIC_SPREAD_MAX = 0.25
@@ -161,6 +163,8 @@ def waited_for_io(waiting: Floats | None, stands: Sequence[Stand], width_s: floa
     if usual is None or usual > WAITS_ELSE_MAX or not np.isfinite(waiting[around]).all():
         return None
     length_s, intervals = sum(stand.length_s for stand in stands), float(around.sum())
+    if length_s < WAITS_MIN_S:
+        return None
     middle_s = (1 - usual) * length_s / 2
     if WAITS_DEVIATIONS * float(np.std(calm)) * math.sqrt(intervals) * width_s > middle_s:
         return None
