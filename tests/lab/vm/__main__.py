@@ -22,11 +22,12 @@ from pathlib import Path
 
 from bootstrap.console import Console, open_console
 from bootstrap.directories import Directories, find_directories
+from causes.observed import Run
 from vm.emulated_operations import record_emulated
 from vm.fsx import fsx_table, record_fsx
 from vm.image import ensure_image
 from vm.injection_sample import pack, unpacked
-from vm.injection_scores import in_order, page, read_run
+from vm.injection_scores import Proven, in_order, page, read_run
 from vm.injections import inject_all
 from vm.machine import FOUR_DEVICES, Machine
 from vm.operations import operations_table, record_operations
@@ -101,7 +102,8 @@ def _write(options: argparse.Namespace, root: Path, console: Console) -> None:
 
 def scored_page() -> str:
     """Return the page of the injections, from the sample with the rules as they are."""
-    kernels, read = set(), []
+    kernels: set[str] = set()
+    read: list[tuple[Run, Proven]] = []
     for directory, kernel, proven in unpacked():
         kernels.add(kernel)
         read.extend(read_run(RunDirectory.open(directory), proven))

@@ -9,7 +9,7 @@ import pytest
 from causes.observed import Run
 from causes.scoring import is_accusation, is_acquittal, is_named, is_right, is_storage
 from vm.injection_sample import SAMPLE, SUFFIX, unpacked
-from vm.injection_scores import in_order, is_wrong_and_sure, page, read_run
+from vm.injection_scores import Proven, in_order, is_wrong_and_sure, page, read_run
 from volbench.results.store.run_directory import RunDirectory
 
 PAGE = Path(__file__).parents[3] / "results" / "examples" / "real-kernels" / "injections.md"
@@ -21,7 +21,8 @@ COUNTED, RIGHT = 60, 36
 @pytest.fixture(scope="module")
 def scored() -> tuple[list[Run], str]:
     """All injections of the sample, and the page of their scores."""
-    kernels, read = set(), []
+    kernels: set[str] = set()
+    read: list[tuple[Run, Proven]] = []
     for directory, kernel, proven in unpacked():
         kernels.add(kernel)
         read.extend(read_run(RunDirectory.open(directory), proven))
