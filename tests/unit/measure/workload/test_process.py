@@ -84,7 +84,7 @@ def test_an_interrupt_ends_the_tool(tmp_path: Path) -> None:
 
 
 def test_cancelling_is_noticed_while_waiting(tmp_path: Path) -> None:
-    """Another thread cancels; the wait ends long before the tool would."""
+    """Another thread cancels; the wait ends within a second."""
     cancelled = threading.Event()
     timer = threading.Timer(0.3, cancelled.set)
     timer.start()
@@ -95,7 +95,7 @@ def test_cancelling_is_noticed_while_waiting(tmp_path: Path) -> None:
     ):
         tool.wait()
     timer.join()
-    assert time.monotonic() - begun < 50
+    assert time.monotonic() - begun < 5
 
 
 def test_drained_bytes_are_counted(tmp_path: Path) -> None:

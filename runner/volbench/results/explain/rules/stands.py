@@ -49,7 +49,7 @@ CAUSES = (
             "The slowest transactions take at least 0.5 s and 3 times as long as those of calm intervals, and at"
             " least half of the transactions that fit into that time are missing, and not many more: all clients"
             " stood, not some, and went on at once. The device was idle for longer at that time, not busy"
-            " (conservation of its busy time), and no task of the host waited for I/O all along (PSI), see"
+            " (conservation of its busy time), and tasks did not wait for I/O all along (PSI), see"
             " `storage.stall`. Where the server counts statement times, clients stood within"
             " statements. Stands that recur have a period. Not named over TCP where the statements were as fast as"
             " ever, see `network.stalls`."

@@ -46,6 +46,8 @@ CAUSES = (
             " and more that take 3 times as long as the slowest of calm intervals, at least half of the"
             " transactions that fit into that time missing, and the device busy (conservation of its busy time), or"
             " idle while a task waited for I/O all along (PSI): then a layer above the device held its operations."
+            " PSI is of the whole host, so that it says nothing of stands of less than 2 s together, nor where"
+            " the waits of calm intervals scatter as far."
             " Not named within a time in which operations take so long that seconds without an end are no events"
             " (`storage.degraded`)."
         ),
