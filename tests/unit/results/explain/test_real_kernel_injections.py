@@ -1,6 +1,6 @@
 """What is named on steps of a real kernel in which a cause was made, each recorded before the rule was mended.
 
-tests/lab/vm/injections.yaml says what was made; the files are of tests/fixtures/real-kernels/injections.
+tests/lab/vm/injections.yaml says what was made.
 """
 
 from __future__ import annotations
