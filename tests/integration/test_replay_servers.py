@@ -23,7 +23,8 @@ from sales import LOST_COLUMN, OF_A_STATE, SCHEMA, arrivals, fill, production, r
 
 import volbench
 from volbench.machine.engine.connection import Account
-from volbench.validation.replay.evaluation import ALLOWANCE_MS, FOREIGN_CPU_MAX
+from volbench.validation.replay.evaluation import FOREIGN_CPU_MAX
+from volbench.validation.replay.slowdown import ALLOWANCE_MS
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 SECONDS, PER_S = 8.0, 90.0

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import NormalDist
 
 from volbench.core.base.text import counted, duration, number, percent
 from volbench.core.records.validation.plan import ReplayPlan
@@ -17,6 +16,7 @@ from volbench.machine.engine.connection import Account
 from volbench.measure.workload.replay.schedule import Schedule, schedule
 from volbench.measure.workload.replay.sending import NOT_SENT, Execution, Machine, WorkerResult, send_with_cpu_watch
 from volbench.measure.workload.replay.slowlog import appended_meanwhile, slow_log
+from volbench.validation.replay.slowdown import ALLOWANCE_MS, LEVELS, STATEMENTS_MIN, SlowdownLimit, rank
 from volbench.validation.verdict import decide_check
 
 LATE_S = 0.005
@@ -25,14 +25,7 @@ CLIENT_CPU_SHARE_MAX = 0.8
 """A process of the client beyond this share of a CPU adds its own time to the server's."""
 FOREIGN_CPU_MAX = 0.1
 """Of all CPUs of the client's machine: beyond this share other work may have made statements slow."""
-STATEMENTS_MIN = 20
-"""The median of a class needs this many statements; the 95th percentile needs some 200."""
-LEVELS = (0.95, 0.5)
 ALPHA = 0.05
-ALLOWANCE_MS = 1.0
-"""A smaller difference is that of the client and the network, which the log does not include."""
-QUEUED_ALLOWANCE_MS = 50.0
-"""The client's own time may add up to this for statements that follow closely on one connection."""
 
 
 def replay(
@@ -94,8 +87,8 @@ def summarise(
         late_share=late / len(sent) if sent else 0.0,
         client_cpu_share=max((worker.cpu_share for worker in workers), default=0.0),
         errors={f"{code} {messages.get(code, '')}".strip(): count for code, count in errors.most_common()},
-        round_trip_ms_p50=_rank(rtts_ms, 0.5),
-        round_trip_ms_p95=_rank(rtts_ms, 0.95),
+        round_trip_ms_p50=rank(rtts_ms, 0.5),
+        round_trip_ms_p95=rank(rtts_ms, 0.95),
         foreign_cpu_ratio=machine.cpu.foreign_ratio if machine and machine.cpu else None,
         server_stretch=stretch if 1 < stretch < math.inf else None,
         classes=_classes(schedule.fingerprints, executions, plan.slower, rtts_ms, stretch),
@@ -174,10 +167,11 @@ def _passed(outcome: Replayed, plan: ReplayPlan) -> str:
     """Return what a go says about the classes, and for how many of them it is proven."""
     judged = [statement_class for statement_class in outcome.classes if _has_median(statement_class)]
     excluded = sum(statement_class.excluded for statement_class in judged)
+    text = f"; no median is {plan.slower:g} times the log's"
     if excluded == len(judged):
-        return f"; none is {plan.slower:g} times as slow as the log"
+        return text
     of_judged = f"{excluded} of {len(judged)}" if excluded else "none of them"
-    return f"; no median is {plan.slower:g} times the log's, which is proven for {of_judged}"
+    return f"{text}, which is proven for {of_judged}"
 
 
 def _errors(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
@@ -287,12 +281,12 @@ def _classes(
         by_class[execution.statement.class_index].append(execution)
     judged = sum(len(group) >= STATEMENTS_MIN for group in by_class)
     alpha = ALPHA / (len(LEVELS) * max(1, judged))
-    limit = _Limit(factor=factor, rtts_ms=rtts_ms, alpha=alpha, stretch=stretch)
+    limit = SlowdownLimit(factor=factor, rtts_ms=rtts_ms, alpha=alpha, stretch=stretch)
     rows = [_class(fingerprint, group, limit) for fingerprint, group in zip(fingerprints, by_class, strict=True)]
     return tuple(sorted(rows, key=lambda row: -row.statements * row.logged_ms_p50))
 
 
-def _class(fingerprint: str, executions: Sequence[Execution], limit: _Limit) -> ReplayClass:
+def _class(fingerprint: str, executions: Sequence[Execution], limit: SlowdownLimit) -> ReplayClass:
     succeeded = [execution for execution in executions if not execution.error]
     logged = sorted(execution.statement.logged_s * 1000 for execution in executions)
     service = sorted((execution.ended_s - execution.started_s) * 1000 for execution in succeeded)
@@ -311,12 +305,12 @@ def _class(fingerprint: str, executions: Sequence[Execution], limit: _Limit) -> 
         fingerprint=fingerprint,
         statements=len(executions),
         errors=len(executions) - len(succeeded),
-        logged_ms_p50=_rank(logged, 0.5) or 0.0,
-        logged_ms_p95=_rank(logged, 0.95) or 0.0,
-        service_ms_p50=_rank(service, 0.5),
-        service_ms_p95=_rank(service, 0.95),
-        response_ms_p50=_rank(response, 0.5),
-        response_ms_p95=_rank(response, 0.95),
+        logged_ms_p50=rank(logged, 0.5) or 0.0,
+        logged_ms_p95=rank(logged, 0.95) or 0.0,
+        service_ms_p50=rank(service, 0.5),
+        service_ms_p95=rank(service, 0.95),
+        response_ms_p50=rank(response, 0.5),
+        response_ms_p95=rank(response, 0.95),
         slower=slower,
         undecided="" if slower else slower_as_measured,
         unproven="" if slower_as_measured else limit.describe_unproven(logged, service_without_client),
@@ -327,105 +321,3 @@ def _class(fingerprint: str, executions: Sequence[Execution], limit: _Limit) -> 
 def _client_s(execution: Execution) -> float:
     """Return the client's share of a response time: a late start, and its thread's wait for a CPU."""
     return execution.cpu_wait_s + max(0.0, execution.started_s - max(execution.statement.at_s, execution.free_s))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Limit:
-    """The limit beyond which a class is slower: a factor plus the round trip; `alpha` for each comparison."""
-
-    factor: float
-    rtts_ms: Sequence[float]
-    alpha: float
-    stretch: float = 1.0
-
-    def describe_slowdown(
-        self, logged: Sequence[float], service: Sequence[float], response: Sequence[float]
-    ) -> str:
-        """Return how a class is slower since its statements were sent, else since they were due; else empty."""
-        return self._describe("", logged, service, ALLOWANCE_MS) or self._describe(
-            " from when they were due", logged, response, QUEUED_ALLOWANCE_MS
-        )
-
-    def describe_unproven(self, logged: Sequence[float], service: Sequence[float]) -> str:
-        """Return how the median of a class is beyond the limit, which its intervals do not prove; else empty."""
-        was, became = _rank(logged, 0.5), _rank(service, 0.5)
-        if min(len(logged), len(service)) < STATEMENTS_MIN or was is None or became is None:
-            return ""
-        if became <= self._beyond(was, 0.5, ALLOWANCE_MS):
-            return ""
-        return f"p50 {number(was)} ms in the log became {number(became)} ms" + _times(was, became)
-
-    def excludes(self, logged: Sequence[float], service: Sequence[float]) -> bool:
-        """Return whether the intervals prove that the median of a class is not beyond the limit."""
-        low, _ = bounds(logged, 0.5, alpha=self.alpha)
-        _, high = bounds(service, 0.5, alpha=self.alpha)
-        if min(len(logged), len(service)) < STATEMENTS_MIN or low is None or high is None:
-            return False
-        return high <= self._beyond(low, 0.5, ALLOWANCE_MS)
-
-    def beyond_stretch(self, logged: Sequence[float], service: Sequence[float]) -> bool:
-        """Return whether a class that seems slower is slower whatever other work on the candidate's machine did.
-
-        The waits of the candidate's tasks for a CPU stretched its CPU time by `stretch` in total. By Markov's
-        inequality at most half of a class's statements were stretched by more than twice the excess, if the class
-        was stretched like all others, so a median beyond the factor and that is the candidate's own. No such bound
-        exists for a 95th percentile.
-        """
-        if self.stretch == 1.0:
-            return True
-        _, high = bounds(logged, 0.5, alpha=self.alpha)
-        low, _ = bounds(service, 0.5, alpha=self.alpha)
-        if high is None or low is None or math.isinf(self.stretch):
-            return False
-        stretch_max = 1 + 2 * (self.stretch - 1)
-        return low > self._beyond(stretch_max * high, 0.5, ALLOWANCE_MS)
-
-    def _describe(self, since: str, logged: Sequence[float], measured: Sequence[float], allowance_ms: float) -> str:
-        """Return how a class is slower, by the exact bounds of the first level that proves it; else empty."""
-        if min(len(logged), len(measured)) < STATEMENTS_MIN:
-            return ""
-        for level in LEVELS:
-            _, high = bounds(logged, level, alpha=self.alpha)
-            low, _ = bounds(measured, level, alpha=self.alpha)
-            if high is None or low is None:
-                continue
-            if low > self._beyond(high, level, allowance_ms):
-                was, became = _rank(logged, level) or 0.0, _rank(measured, level) or 0.0
-                return (
-                    f"p{level * 100:g} {number(was)} ms (at most {number(high)}) in the log "
-                    f"became {number(became)} ms "
-                    f"(at least {number(low)}){since}{_times(was, became)}"
-                )
-        return ""
-
-    def _beyond(self, logged_ms: float, level: float, allowance_ms: float) -> float:
-        """Return the limit of a quantile, in ms: the factor, plus what client and network may add."""
-        return self.factor * logged_ms + max(allowance_ms, self._rtt_ms(level))
-
-    def _rtt_ms(self, level: float) -> float:
-        """Return the upper bound of the round trip; the maximum where there are few."""
-        _, high = bounds(self.rtts_ms, level, alpha=self.alpha)
-        return high if high is not None else max(self.rtts_ms, default=0.0)
-
-
-def _times(was: float, became: float) -> str:
-    return f", {number(became / was)} times" if was else ""
-
-
-def bounds(ordered: Sequence[float], level: float, *, alpha: float) -> tuple[float | None, float | None]:
-    """Return the interval of a quantile by order statistics; None for an end that too few values do not have.
-
-    Args:
-        ordered: values, smallest first. level: 0.95 for the 95th percentile. alpha: of both sides together.
-
-    Source: Conover, Practical Nonparametric Statistics, section 3.2, normal approximation for independent values.
-    Concurrent statements are not independent, so the factor of the plan must leave a margin.
-    """
-    half_width = NormalDist().inv_cdf(1 - alpha / 2) * math.sqrt(len(ordered) * level * (1 - level))
-    low, high = math.floor(len(ordered) * level - half_width) - 1, math.ceil(len(ordered) * level + half_width)
-    return (ordered[low] if low >= 0 else None), (ordered[high] if high < len(ordered) else None)
-
-
-def _rank(ordered: Sequence[float], level: float) -> float | None:
-    """Return the smallest value that a share `level` does not exceed; None without values."""
-    return ordered[max(0, math.ceil(level * len(ordered)) - 1)] if ordered else None
