@@ -68,8 +68,8 @@ def is_one_of_two_right(run: Run) -> bool:
 
 
 def is_wrong_and_sure(run: Run) -> bool:
-    """A first cause that was not made, with a confidence from SURE on."""
-    return is_named(run) and not is_right(run) and (run.findings[0].confidence or 0.0) >= SURE
+    """A first cause that was not made, with a confidence from SURE on; less a rounding error is SURE."""
+    return is_named(run) and not is_right(run) and round(run.findings[0].confidence or 0.0, 6) >= SURE
 
 
 def names_storage(cause: str) -> bool:

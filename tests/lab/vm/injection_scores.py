@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from causes.observed import Run, finding_of
-from causes.scoring import SURE, is_accusation, is_acquittal, is_named, is_right, is_storage
+from causes.scoring import is_accusation, is_acquittal, is_named, is_right, is_storage, is_wrong_and_sure
 from vm.injections import conditions
 from volbench.results.report.build import build_report
 from volbench.results.store.run_directory import RunDirectory
@@ -168,11 +168,6 @@ def _row(name: str, runs: Sequence[Run]) -> str:
     return (
         f"| {name} | {len(runs)} | {len(count)} | " + " | ".join(f"{piece} of {of}" for piece, of in shares) + " |"
     )
-
-
-def is_wrong_and_sure(run: Run) -> bool:
-    """Return whether a first cause was not made, with a confidence from SURE on, less a rounding error."""
-    return is_named(run) and not is_right(run) and round(run.findings[0].confidence or 0.0, 6) >= SURE
 
 
 def verdict_of(run: Run) -> str:

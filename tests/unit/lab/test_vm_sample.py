@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from causes.observed import Run
-from causes.scoring import is_accusation, is_acquittal, is_named, is_right, is_storage
+from causes.scoring import is_accusation, is_acquittal, is_named, is_right, is_storage, is_wrong_and_sure
 from vm.injection_sample import SAMPLE, SUFFIX, unpacked
-from vm.injection_scores import Proven, in_order, is_wrong_and_sure, page, read_run
+from vm.injection_scores import Proven, in_order, page, read_run
 from volbench.results.store.run_directory import RunDirectory
 
 PAGE = Path(__file__).parents[3] / "results" / "examples" / "real-kernels" / "injections.md"
