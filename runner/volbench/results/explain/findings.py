@@ -20,11 +20,10 @@ from volbench.results.explain.ranking import ALL_ALONG, loss_of, ranked_by, weig
 from volbench.results.explain.rule import OUTSIDE
 from volbench.results.explain.rules.acquittal import acquit, missing_evidence, why_unexplained
 from volbench.results.explain.rules.host.processors import OTHERS, SATURATED, cpus_explain_fall
+from volbench.results.explain.rules.log_waits import log_elsewhere, storage_share_max
 from volbench.results.explain.rules.shared_evidence import (
     effect_rows,
-    log_elsewhere,
     loss_rows,
-    storage_share_max,
 )
 from volbench.results.explain.rules.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
 from volbench.results.explain.rules.stretch import collapsed as collapsed_intervals

@@ -14,7 +14,7 @@ from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.processors import CELL, task_use
 from volbench.results.explain.rules.host.syncs_on_cpus import short_sync
 from volbench.results.explain.rules.levers import fewer_of_none
-from volbench.results.explain.rules.shared_evidence import (
+from volbench.results.explain.rules.log_waits import (
     hidden_write_share,
     log_elsewhere,
     slowest_sync_ms,

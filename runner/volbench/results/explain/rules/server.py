@@ -26,7 +26,10 @@ from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.rule import CLIENT_BUSY, Rule
 from volbench.results.explain.rules.advice import pool_text, redo_text
 from volbench.results.explain.rules.host.processors import CLIENT_SATURATED, MORE_FOR_CLIENT
-from volbench.results.explain.rules.shared_evidence import data_read_ms, hidden_commit_share
+from volbench.results.explain.rules.log_waits import hidden_commit_share
+from volbench.results.explain.rules.shared_evidence import (
+    data_read_ms,
+)
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Floats, Mask, mean, median
 

@@ -31,11 +31,10 @@ from volbench.results.explain.evidence.processors import CELL, SERVER, task_use
 from volbench.results.explain.evidence.stalls import without_stalls
 from volbench.results.explain.rule import ABOVE, EXPLAINS_WAITS, Rule
 from volbench.results.explain.rules.host.lost_time import LostTime, lost_of_streams, lost_reads, lost_syncs
+from volbench.results.explain.rules.log_waits import hidden_write_share, log_elsewhere
 from volbench.results.explain.rules.shared_evidence import (
     context,
     effect_rows,
-    hidden_write_share,
-    log_elsewhere,
     loss_rows,
     storage_is_negligible,
     without_stands,

@@ -24,13 +24,13 @@ from volbench.results.explain.evidence.layers import stretches
 from volbench.results.explain.rule import EXPLAINS_WAITS, FOREIGN, Rule
 from volbench.results.explain.rules.host.above_device import GAP_S
 from volbench.results.explain.rules.host.processors import cpu_part_of_rise
+from volbench.results.explain.rules.log_waits import hidden_commit_share
 from volbench.results.explain.rules.shared_evidence import (
     CLIENT_FIGURES,
     Effect,
     context,
     effect_rows,
     explains_little,
-    hidden_commit_share,
     loss_rows,
 )
 from volbench.results.explain.wording import clock, number, percent, row

@@ -13,7 +13,7 @@ from volbench.results.explain.evidence.device import Direction
 from volbench.results.explain.evidence.foreign import SPLIT_MIB
 from volbench.results.explain.evidence.layers import LOGS, Flow, device_flow, flush_ms, server_flow, time_above_ms
 from volbench.results.explain.evidence.processors import CELL, task_use
-from volbench.results.explain.rules.shared_evidence import hidden_commit_share
+from volbench.results.explain.rules.log_waits import hidden_commit_share
 from volbench.results.stats.grid import mean
 
 MOSTLY = 0.9

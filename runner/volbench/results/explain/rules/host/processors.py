@@ -28,12 +28,12 @@ from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, SYNCS_
 from volbench.results.explain.rules.advice import cpus_text
 from volbench.results.explain.rules.host.fair_share import fair_rows, may_be_held
 from volbench.results.explain.rules.host.syncs_on_cpus import sync_by_volume
+from volbench.results.explain.rules.log_waits import slowest_sync_ms
 from volbench.results.explain.rules.shared_evidence import (
     Effect,
     busy_rows,
     effect_rows,
     loss_rows,
-    slowest_sync_ms,
 )
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Mask, mean, median

@@ -30,10 +30,10 @@ from volbench.results.explain.rule import (
     Rule,
 )
 from volbench.results.explain.rules.advice import p95_text, raise_limit_advice
+from volbench.results.explain.rules.log_waits import hidden_write_share
 from volbench.results.explain.rules.shared_evidence import (
     context,
     explains_little,
-    hidden_write_share,
     latency_rise,
     queue_holds,
     throughput_fall,

@@ -25,15 +25,17 @@ from volbench.results.explain.rules.advice import p95_text
 from volbench.results.explain.rules.host.lost_time import lost_syncs
 from volbench.results.explain.rules.host.syncs_on_cpus import sync_by_volume
 from volbench.results.explain.rules.levers import commits
-from volbench.results.explain.rules.shared_evidence import (
-    context,
-    data_read_ms,
+from volbench.results.explain.rules.log_waits import (
     hidden_commit_share,
     journal_rows,
-    latency_floor,
     log_elsewhere,
     slowest_sync_ms,
     writes_synchronously,
+)
+from volbench.results.explain.rules.shared_evidence import (
+    context,
+    data_read_ms,
+    latency_floor,
 )
 from volbench.results.explain.wording import number, percent, row
 from volbench.results.stats.grid import mean, median
