@@ -252,21 +252,32 @@ def _still(proof: Mapping[str, Any], samples: Sequence[Mapping[str, float]]) -> 
     return {"still s": seconds}, [] if seconds >= proof["seconds"] else [f"still for {seconds:.0f} s"]
 
 
+def _slow(proof: Mapping[str, Any], samples: Sequence[Mapping[str, float]]) -> tuple[dict[str, float], list[str]]:
+    """In so many seconds a write took so long at the disk."""
+    disk = f"disk.{proof['disk']}"
+    counts, times_ms = rates(samples, f"{disk}.writes"), rates(samples, f"{disk}.write_ms")
+    slow = [time_ms >= proof["write_ms"] * count > 0 for count, time_ms in zip(counts, times_ms, strict=True)]
+    seconds = float(sum(slow))
+    return {"slow s": seconds}, [] if seconds >= proof["seconds"] else [f"slow for {seconds:.0f} s"]
+
+
 def _foreign(
     proof: Mapping[str, Any], samples: Sequence[Mapping[str, float]]
 ) -> tuple[dict[str, float], list[str]]:
-    """The disk read (or wrote) so much more than the service's own control group did.
+    """The disk read (or wrote) so many operations or bytes more than the service's own control group did.
 
     The journal of the service's own writes is not in its group: 6 to 8 of 16 to 50 writes a second, where measured.
     """
-    kind = proof.get("kind", "read")
-    disk, ending = f"disk.{proof['disk']}", f".{kind[0]}ios"
+    kind, unit = proof.get("kind", "read"), "bytes" if "bytes" in proof else "iops"
+    counted, size = (f"{kind}_sectors", SECTOR_BYTES) if unit == "bytes" else (f"{kind}s", 1)
+    ending = f".{kind[0]}{'bytes' if unit == 'bytes' else 'ios'}"
     own = [
         name for name in samples[-1] if name.startswith("group.") and name.endswith(ending) and name in samples[0]
     ]
-    foreign = _median(rates(samples, f"{disk}.{kind}s")) - _median(rates(samples, *own))
-    name = f"foreign {kind}s/s"
-    return {name: foreign}, [] if foreign >= proof["iops"] else [f"{foreign:.0f} {name}"]
+    all_of_disk = _median(rates(samples, f"disk.{proof['disk']}.{counted}")) * size
+    foreign = all_of_disk - _median(rates(samples, *own))
+    name = f"foreign {kind}s/s" if unit == "iops" else f"foreign {kind} bytes/s"
+    return {name: foreign}, [] if foreign >= proof[unit] else [f"{foreign:.0f} {name}"]
 
 
 def _counter(
@@ -275,7 +286,8 @@ def _counter(
     if proof["name"] not in samples[0]:
         return {}, [f"{proof['name']} was not counted"]
     grown = samples[-1][proof["name"]] - samples[0][proof["name"]]
-    return {proof["name"]: grown}, [] if grown >= proof["least"] else [f"{proof['name']} grew by {grown:g}"]
+    is_enough = proof["least"] <= grown <= proof.get("most", grown)
+    return {proof["name"]: grown}, [] if is_enough else [f"{proof['name']} grew by {grown:g}"]
 
 
 def _quiet(proof: Mapping[str, Any], samples: Sequence[Mapping[str, float]]) -> tuple[dict[str, float], list[str]]:
@@ -288,6 +300,7 @@ _PROOFS = {
     "limit": _limit,
     "latency": _latency,
     "still": _still,
+    "slow": _slow,
     "foreign": _foreign,
     "counter": _counter,
     "quiet": _quiet,

@@ -39,7 +39,8 @@ def test_every_proof_refuses_a_machine_in_which_nothing_acted(name: str) -> None
         f"disk.{proof.get('disk')}.{item}": 0.0
         for item in ("reads", "writes", "read_ms", "write_ms", "read_sectors", "write_sectors")
     }
-    idle = samples({**still, "cpu.throttled_usec": 0.0, "memory.waited_us": 0.0})
+    counters = ("cpu.throttled_usec", "memory.waited_us", "injection.usage_usec", "net.lo.bytes")
+    idle = samples({**still, **dict.fromkeys(counters, 0.0)})
     _, missing = prove(proof, idle)
     assert bool(missing) is (proof["of"] not in ("set", "quiet", "still"))
 
@@ -82,6 +83,30 @@ def test_foreign_writes_are_those_beyond_the_services_own() -> None:
     assert prove(proof, observed) == ({"foreign writes/s": 90.0}, [])
     alone = samples({f"disk.{DISK}.writes": 140.0, f"disk.{DISK}.reads": 0.0, "group.259:2.wios": 100.0})
     assert prove(proof, alone)[1] == ["40 foreign writes/s"]
+
+
+def test_foreign_bytes_are_those_beyond_the_services_own() -> None:
+    proof = {"of": "foreign", "disk": DISK, "kind": "write", "bytes": 1_000_000}
+    observed = samples({f"disk.{DISK}.write_sectors": 4000.0, "group.259:2.wbytes": 48_000.0})
+    assert prove(proof, observed) == ({"foreign write bytes/s": 2_000_000.0}, [])
+    alone = samples({f"disk.{DISK}.write_sectors": 4000.0, "group.259:2.wbytes": 1_548_000.0})
+    assert prove(proof, alone)[1] == ["500000 foreign write bytes/s"]
+
+
+def test_a_disk_that_is_slow_at_times_is_proven_by_its_seconds() -> None:
+    proof = {"of": "slow", "disk": DISK, "write_ms": 60, "seconds": 4}
+    counts, writes, write_ms = [], 0.0, 0.0
+    for at in range(20):
+        counts.append({"t_s": float(at), f"disk.{DISK}.writes": writes, f"disk.{DISK}.write_ms": write_ms})
+        writes, write_ms = (writes + 20, write_ms + 1800) if at % 7 > 4 else (writes + 500, write_ms + 400)
+    assert prove(proof, counts) == ({"slow s": 4.0}, [])
+    assert prove({**proof, "seconds": 5}, counts)[1] == ["slow for 4 s"]
+
+
+def test_a_rate_is_proven_between_its_bounds() -> None:
+    proof = INJECTIONS["nfs-rate-reads"]["proof"]
+    assert prove(proof, samples({"net.lo.bytes": 500_000.0}))[1] == []
+    assert prove(proof, samples({"net.lo.bytes": 5_000_000.0}))[1] == ["net.lo.bytes grew by 9.5e+07"]
 
 
 def test_a_memory_limit_is_proven_by_the_time_in_which_tasks_waited() -> None:
