@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
 import pytest
-from step_context import context_on
+from step_context import Kept, context_on
 
+from volbench.core.records.series import SeriesRow
 from volbench.core.records.steps.restored import RestoredStep, WarmUpPlan
 from volbench.errors import UsageError
 from volbench.measure.workload.oltp import restored
@@ -55,6 +57,46 @@ def test_a_load_that_still_becomes_faster_has_no_normal_time() -> None:
     result = warm_up_of(falling)
     assert result is not None
     assert result.normal_from_s is None
+
+
+def of_no_transaction(count: int, start_s: float) -> list[tuple[float, float]]:
+    return [(start_s + index + 1, math.inf) for index in range(count)]
+
+
+def test_seconds_without_a_transaction_are_not_left_out_of_the_first_ones() -> None:
+    """All clients waited for blocks: the first transaction ended after 12 s, and the load was fast from then on."""
+    rows = [*of_no_transaction(11, 100.0), (112.0, 11_500.0), *seconds((60, 20.0), start_s=112.0)]
+    result = warm_up_of(rows)
+    assert result is not None
+    assert result.first_ms is None
+    assert result.normal_ms == pytest.approx(20, rel=0.05)
+    assert result.normal_from_s == pytest.approx(113, abs=4)
+
+
+def test_a_stall_is_not_the_one_slow_second_in_which_it_ends() -> None:
+    before, after = seconds((20, 20.0)), seconds((60, 20.0), start_s=131.0)
+    result = warm_up_of([*before, *of_no_transaction(10, 120.0), (131.0, 10_000.0), *after])
+    assert result is not None
+    assert result.first_ms == pytest.approx(20, rel=0.05)
+    assert result.normal_from_s == pytest.approx(131, abs=4)
+
+
+def test_a_load_that_ends_in_a_stall_has_no_normal_p95() -> None:
+    assert warm_up_of([*seconds((30, 20.0)), *of_no_transaction(30, 130.0)]) is None
+
+
+def test_a_second_without_a_latency_is_kept_as_an_infinite_one() -> None:
+    inner = Kept()
+    recorder = restored._P95Kept(inner)
+    rows = [SeriesRow(t_s=1.0, source="client", metric="tps", value=0.0)]
+    recorder.series(iter(rows))
+    answered = [
+        SeriesRow(t_s=2.0, source="client", metric="tps", value=3.0),
+        SeriesRow(t_s=2.0, source="client", metric="latency_ms_p95", value=7.0),
+    ]
+    recorder.series(iter(answered))
+    assert recorder.rows == [(1.0, math.inf), (2.0, 7.0)]
+    assert inner.rows == [*rows, *answered]
 
 
 def test_a_few_seconds_tell_nothing() -> None:

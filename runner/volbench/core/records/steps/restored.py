@@ -59,7 +59,11 @@ KIND = StepKind(
         Metric("plan_s", "s", "lower", "warm-up plan", "time of the plan, before the load began"),
         Metric("normal_p95_ms", "ms", "lower", "normal p95", "median of the seconds' p95 at the load's end"),
         Metric(
-            "first_p95_ms", "ms", "lower", "p95 at first", "median of the seconds' p95 in the first ten seconds"
+            "first_p95_ms",
+            "ms",
+            "lower",
+            "p95 at first",
+            "median of the seconds' p95 in the first ten seconds; absent where most of them ended no transaction",
         ),
         *LATENCIES,
     ),

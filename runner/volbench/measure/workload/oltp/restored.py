@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,7 @@ SMOOTHED = 5
 """Seconds of which the median counts: one slow second is none that is not warm yet."""
 FIRST_S = 10
 _P95 = "latency_ms_p95"
+_TPS = "tps"
 _POOL_STATUS = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_load_status'"
 _DUMP_STATUS = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_dump_status'"
 _ASK_S = 0.5
@@ -39,17 +41,18 @@ _ASK_S = 0.5
 
 @dataclass(frozen=True)
 class _P95Kept:
-    """Passes on what a load records, and keeps p95 of its seconds."""
+    """Passes on what a load records, and keeps p95 of its seconds; that of one without transactions is infinite."""
 
     inner: Recorder
     rows: list[tuple[float, float]] = field(default_factory=list)
 
     def series(self, rows: Iterable[SeriesRow]) -> None:
-        """Pass rows on."""
+        """Pass the rows of an interval on."""
         given_rows = list(rows)
-        self.rows.extend(
-            (row.t_s, row.value) for row in given_rows if row.metric == _P95 and row.source == "client"
-        )
+        values = {row.metric: row for row in given_rows if row.source == "client"}
+        if _TPS in values:  # every interval has it, and a latency only one in which transactions ended
+            p95 = values.get(_P95)
+            self.rows.append((values[_TPS].t_s, math.inf if p95 is None else p95.value))
         self.inner.series(given_rows)
 
     def histogram(self, row: HistogramRow) -> None:
@@ -59,10 +62,16 @@ class _P95Kept:
 
 @dataclass(frozen=True, kw_only=True)
 class WarmUp:
-    """When p95 became normal, seconds since the first; None: it did not stay within the limit, or still falls."""
+    """What users had at first and at the end, and when that became normal.
+
+    Args:
+        normal_ms: p95 at the end.
+        first_ms: p95 in the first ten seconds; None: in most of them no transaction ended.
+        normal_from_s: on the clock of the rows; None: p95 did not stay within the limit, or still falls.
+    """
 
     normal_ms: float
-    first_ms: float
+    first_ms: float | None
     normal_from_s: float | None
 
 
@@ -106,7 +115,11 @@ class Restored(Workload[RestoredStep]):
         if warm_up is None:
             notes.append("too few seconds with transactions to say when p95 became normal")
         else:
-            values |= {"normal_p95_ms": warm_up.normal_ms, "first_p95_ms": warm_up.first_ms}
+            values["normal_p95_ms"] = warm_up.normal_ms
+            if warm_up.first_ms is None:
+                notes.append(f"no transaction ended in most of the first {FIRST_S} seconds, so they have no p95")
+            else:
+                values["first_p95_ms"] = warm_up.first_ms
             if warm_up.normal_from_s is None:
                 notes.append("p95 was not steady at the load's end: its normal level is not known")
             else:
@@ -121,12 +134,13 @@ class Restored(Workload[RestoredStep]):
 
 
 def warm_up_of(rows: Iterable[tuple[float, float]]) -> WarmUp | None:
-    """Return when p95 of a load became normal; None for fewer than 3 x SMOOTHED seconds.
+    """Return when p95 of a load became normal; None for fewer than 3 x SMOOTHED seconds, and without a normal p95.
 
-    Normal is the median of the last third, if its halves differ by less than NORMAL_TIMES.
+    Normal is the median of the last third, if its halves differ by less than NORMAL_TIMES. Seconds in which no
+    transaction ended are slow ones: left out, a stall would be the one slow second in which it ends.
 
     Args:
-        rows: end of each second and its p95 in ms.
+        rows: end of each second and its p95 in ms, infinite where no transaction ended.
     """
     ordered = sorted(rows)
     if len(ordered) < 3 * SMOOTHED:
@@ -134,7 +148,9 @@ def warm_up_of(rows: Iterable[tuple[float, float]]) -> WarmUp | None:
     times, p95_ms = (np.array(column) for column in zip(*ordered, strict=True))
     smooth = np.array([np.median(p95_ms[max(0, at - SMOOTHED + 1) : at + 1]) for at in range(len(p95_ms))])
     last_third = p95_ms[-(len(p95_ms) // 3) :]
-    normal_ms = float(np.median(last_third))
+    normal_ms, first_ms = float(np.median(last_third)), float(np.median(p95_ms[:FIRST_S]))
+    if not math.isfinite(normal_ms):
+        return None
     earlier, later = (float(np.median(half)) for half in np.array_split(last_third, 2))
     slow = np.flatnonzero(smooth > NORMAL_TIMES * normal_ms)
     is_steady = max(earlier, later) <= NORMAL_TIMES * min(earlier, later)
@@ -142,7 +158,7 @@ def warm_up_of(rows: Iterable[tuple[float, float]]) -> WarmUp | None:
     is_known = is_steady and first_normal < len(times) - len(last_third) // 2
     return WarmUp(
         normal_ms=normal_ms,
-        first_ms=float(np.median(p95_ms[:FIRST_S])),
+        first_ms=first_ms if math.isfinite(first_ms) else None,
         normal_from_s=float(times[first_normal]) if is_known else None,
     )
 
