@@ -64,7 +64,7 @@ takes and how much space it needs. An unknown key is an error, with file, line a
 
 ## Single values from the command line: `--set KEY=VALUE`
 KEY is the path to the value, with dots. A step is named by its `name`, its number from 0, or its `kind`. VALUE
-is YAML. Repeat the option for more values.
+is YAML; `null` leaves a step out. Repeat the option for more values.
 ```
 --set repeats=8
 --set dataset.rows=5000000
@@ -72,6 +72,7 @@ is YAML. Repeat the option for more values.
 --set steps.read-write.threads=[1,16,64]
 --set steps.0.duration=5m
 --set comparison.margin=10%
+--set steps.cold_read=null
 ```
 
 ## How steps combine

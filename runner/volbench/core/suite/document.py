@@ -67,8 +67,8 @@ def parse_document(text: str, *, name: str) -> Document:
 def set_value(document: Document, assignment: str) -> Document:
     """Return the document with one `--set KEY=VALUE` applied.
 
-    KEY is a dotted path; a list's element is named by its number or its `name`. VALUE is YAML. Raises UsageError
-    if KEY does not exist; the model checks a new last component.
+    KEY is a dotted path; a list's element is named by its number or its `name`. VALUE is YAML; `null` removes an
+    element of a list. Raises UsageError if KEY does not exist; the model checks a new last component.
     """
     option = f"--set {assignment}"
     key, separator, text = assignment.partition("=")
@@ -80,7 +80,10 @@ def set_value(document: Document, assignment: str) -> Document:
 
 
 def assign(document: Document, key: str, value: Any, *, origin: str) -> Document:
-    """Return the document with a value at a dotted path. Raise UsageError at `origin` for an unknown path."""
+    """Return the document with a value at a dotted path, or without a list's element where the value is None.
+
+    Raises UsageError at `origin` for an unknown path.
+    """
     data = _deep_copy(document.data)
     keys = key.split(".")
     if len(keys) > DEPTH_MAX:
@@ -94,9 +97,26 @@ def assign(document: Document, key: str, value: Any, *, origin: str) -> Document
         holder = holder[index]
         path.append(index)
     last = _index(holder, keys[-1], origin)
-    holder[last] = value
-    origins = {**document.origins, (*path, last): origin}
+    if value is None and isinstance(last, int):
+        del holder[last]
+        origins = _origins_without(document.origins, tuple(path), last)
+    else:
+        holder[last] = value
+        origins = {**document.origins, (*path, last): origin}
     return Document(name=document.name, data=data, origins=origins)
+
+
+def _origins_without(origins: Mapping[Path, str], holder: Path, number: int) -> dict[Path, str]:
+    """Return the origins without those of one element of a list; the elements after it move up."""
+    depth = len(holder)
+    result = {}
+    for path, origin in origins.items():
+        index = path[depth] if len(path) > depth and path[:depth] == holder else None
+        if not isinstance(index, int) or index < number:
+            result[path] = origin
+        elif index > number:
+            result[(*holder, index - 1, *path[depth + 1 :])] = origin
+    return result
 
 
 def _index(holder: Any, key: str, origin: str) -> str | int:

@@ -156,3 +156,25 @@ def test_a_misspelled_step_is_named_with_the_nearest() -> None:
         set_value(document, "steps.readwrite.duration=8s")
     assert raised.value.evidence == "there are: 0..1, read-write, cold_read"
     assert raised.value.next_step == "perhaps you meant 'read-write'"
+
+
+STEPS = "schema: 2\nsteps:\n  - {kind: a}\n  - {kind: b, name: cut}\n  - {kind: c}\n"
+
+
+def test_null_leaves_a_step_out_and_lines_of_later_ones_stay() -> None:
+    shorter = set_value(parse_document(STEPS, name="s.yaml"), "steps.cut=null")
+    assert [step["kind"] for step in shorter.data["steps"]] == ["a", "c"]
+    assert shorter.origin(("steps", 0, "kind")) == "s.yaml:3"
+    assert shorter.origin(("steps", 1, "kind")) == "s.yaml:5"
+    assert shorter.origin(("steps", 2)) == "s.yaml:2"  # of the list: there is no such step any more
+
+
+def test_a_step_that_is_not_there_is_not_left_out() -> None:
+    with pytest.raises(UsageError, match="no element is called 'cuts'") as caught:
+        set_value(parse_document(STEPS, name="s.yaml"), "steps.cuts=null")
+    assert "cut" in caught.value.next_step
+
+
+def test_null_is_the_value_of_a_key_that_is_in_no_list() -> None:
+    document_set = set_value(parse_document(STEPS, name="s.yaml"), "steps.0.rate=null")
+    assert document_set.data["steps"][0] == {"kind": "a", "rate": None}
