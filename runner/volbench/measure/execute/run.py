@@ -21,6 +21,7 @@ from volbench.measure.execute.budget import why_over_budget
 from volbench.measure.execute.cleanup import push_cleanup
 from volbench.measure.execute.completion import is_done, is_finished, open_cells, pending_cells
 from volbench.measure.execute.decisions import Decide, Decisions, never_decided
+from volbench.measure.execute.failures import FailureCount
 from volbench.measure.execute.interruptions import Interruptions
 from volbench.measure.execute.lanes import by_lane, run_lanes
 from volbench.measure.execute.replacements import Replacements
@@ -39,8 +40,6 @@ TRIES = 2
 DISRUPTIONS_MAX = 5
 """How often a cell may be begun again because the cluster ended its pod: no fault of the cell."""
 _DISRUPTIONS = frozenset({"evicted", "node_lost", "spot_interruption"})
-FAILED_CELLS_MAX = 2
-"""A run with so many failed cells is stopped: the failures are not random."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,9 +176,19 @@ class Orchestrator:
         """Run lane after lane, or several at once; a lane's volumes are there from its first cell to its last."""
         failures: list[VolbenchError] = []
         pending = {self._target.lane_of(cell) for cell in pending_cells(self._directory)}
+        lanes_failed = FailureCount()
 
         def do(cells: list[PlannedCell]) -> None:
-            lane_failures = self._run_cells(cells) or self._replace_invalid(cells)
+            lane_failures: list[VolbenchError] = []
+            try:
+                lane_failures = self._run_cells(cells) or self._replace_invalid(cells)
+            except VolbenchError as error:  # its node may be broken, which is no reason to end the others
+                if not _is_retryable(error) or lanes_failed.is_systematic(failed=True):
+                    raise
+                lane_failures = [error]
+                self._say(f"lane {self._target.lane_of(cells[0])} is given up, the other lanes go on: {error.what}")
+            else:
+                lanes_failed.is_systematic(failed=False)
             failures.extend(lane_failures)
             if not lane_failures:
                 with self._interruptions.deferred():
@@ -246,6 +255,7 @@ class Orchestrator:
         waiting = [cell for cell in waiting if self._is_available(cell)]
         keys = self._prepare_templates(waiting)
         failures: list[VolbenchError] = []
+        cells_failed = FailureCount()
 
         def do(cell: PlannedCell) -> None:
             if not self._is_available(cell):
@@ -254,12 +264,13 @@ class Orchestrator:
             failure = self._run_cell(cell, self._volumes.get(cell), template_key)
             self._volumes.free_unused(cell)
             if failure is None:
+                cells_failed.is_systematic(failed=False)
                 return
             if isinstance(failure, VolumeUnavailable):
                 self._volumes.give_up(self._volumes.key_of(cell), failure)
                 return
             failures.append(failure)
-            if not _is_retryable(failure) or len(failures) >= FAILED_CELLS_MAX:
+            if not _is_retryable(failure) or cells_failed.is_systematic(failed=True):
                 raise failure
 
         self._run_volumes(waiting, lambda cell: cell.volume, do)

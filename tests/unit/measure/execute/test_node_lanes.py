@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from fake_target import FakeTarget, disturbed, good
+from fake_target import FakeTarget, disturbed, failed, good
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.core.records.cell import CellResult
 from volbench.core.records.run import PlannedCell
-from volbench.errors import VolbenchError, VolumeUnavailable
+from volbench.errors import StepFailed, VolbenchError, VolumeUnavailable
 from volbench.machine.placement.interface import Job, Placement, TemplateScope
 from volbench.machine.volume.interface import OpenVolume, VolumeBase
 from volbench.measure.execute.run import Orchestrator, Outcome
@@ -74,6 +74,8 @@ class Bench:
     kept_busy: tuple[str, ...] = ()
     log: list[str] = field(default_factory=list)
     errors: dict[str, VolbenchError] = field(default_factory=dict)
+    broken: str = ""
+    """Cells of this lane fail."""
 
     def __post_init__(self) -> None:
         volumes = tuple(SyntheticVolume(name=name, kind="storage-class") for name in "ab")
@@ -100,6 +102,9 @@ class Bench:
         return orchestrator.run(), made
 
     def script(self, cell_id: str, attempt: int, result: CellResult) -> CellResult | None:
+        lane = f"node{(int(short(cell_id).rpartition('-r')[2]) + 1) // 2}"
+        if self.broken in (lane, "all"):
+            return failed(result)
         busy = short(cell_id) in self.kept_busy and attempt == 1
         return disturbed(result, delayed_share=0.5) if busy else good(cell_id, attempt, result)
 
@@ -179,3 +184,18 @@ def test_a_volume_that_one_lane_cannot_have_costs_that_lanes_cells(tmp_path: Pat
     outcome, _ = bench.run()
     assert outcome.exit_code == 3
     assert sorted(map(short, outcome.done)) == ["a-r1", "a-r2", "b-r1", "b-r2", "b-r3", "b-r4"]
+
+
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_a_node_that_fails_all_cells_does_not_end_the_others(tmp_path: Path, parallel: int) -> None:
+    bench = Bench(tmp_path, broken="node1")
+    outcome, _ = bench.run(parallel=parallel)
+    assert sorted(map(short, outcome.done)) == ["a-r3", "a-r4", "b-r3", "b-r4"]
+    assert outcome.exit_code == 5
+    assert {"delete a@node1", "delete a@node2"} <= {*bench.log}, "nothing was measured there that a resume needs"
+
+
+def test_a_second_node_that_fails_ends_the_run(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, broken="all")
+    with pytest.raises(StepFailed, match="sysbench failed"):
+        bench.run()

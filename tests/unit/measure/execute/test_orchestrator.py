@@ -82,6 +82,29 @@ def test_two_failed_cells_stop_the_run_and_everything_is_cleaned_up(bench: Bench
     assert target.calls[-1] == "clean up"
 
 
+def test_two_failures_among_many_cells_are_chance(tmp_path: Path) -> None:
+    """The second one of 42 is less than a twentieth; of fewer cells it ends the run."""
+    bench = Bench.create(tmp_path, repeats=21)
+    broken = {bench.cell_ids[0], bench.cell_ids[-1]}
+    outcome = bench.orchestrator(
+        bench.target(lambda cell, _attempt, result: failed(result) if cell in broken else result)
+    ).run()
+    assert len(outcome.done) == 40
+    assert [failure.where for failure in outcome.failures] == [
+        f"cell {cell}: step rw" for cell in (bench.cell_ids[0], bench.cell_ids[-1])
+    ]
+    assert outcome.exit_code == 5
+
+
+def test_two_failures_among_few_cells_end_the_run_whenever_they_come(tmp_path: Path) -> None:
+    bench = Bench.create(tmp_path, repeats=5)
+    broken = {bench.cell_ids[0], bench.cell_ids[-2]}
+    target = bench.target(lambda cell, _attempt, result: failed(result) if cell in broken else result)
+    with pytest.raises(StepFailed, match="sysbench failed"):
+        bench.orchestrator(target).run()
+    assert bench.cell_ids[-1] not in target.launched
+
+
 def test_a_cause_that_another_attempt_cannot_change_is_not_retried(bench: Bench) -> None:
     """Wrong options end the run at once, with the exit code for them."""
     target = bench.target(lambda _cell, _attempt, result: failed(result, cause="bad_config", exit_code=2))
