@@ -15,7 +15,7 @@ from volbench.core.suite.model import FULL_SCALE
 from volbench.measure.session.caveats import caveats_of, node_lines, too_few_repeats
 from volbench.measure.session.modulated import modulate_settings
 from volbench.measure.session.planner import Planned, make_plan, until_settings
-from volbench.measure.session.price import nodes_at_once, price_line, price_run
+from volbench.measure.session.price import cells_at_once, price_line, price_run
 from volbench.measure.session.servers import TargetRequest
 from volbench.measure.session.space import free_space_text
 from volbench.results.credits.prices import load_prices
@@ -65,7 +65,7 @@ def _end_until_decided(planned: Planned) -> str:
     """Return when a run until decided ends, and after how many cells at the earliest."""
     run, cost = planned.run, planned.cost
     fewest = CELLS_UNTIL_DECIDED[0] * len(run.volumes)
-    shortest = duration(round(cost.wall_s * fewest / cost.cells))
+    shortest = duration(round(_wall_s(planned) * fewest / cost.cells))
     text = f"the run stops when all pairs have a verdict: after {fewest} cells ({shortest}) or later"
     if len(run.volumes) > 2 and run.suite.sweep is None:
         text += f"; each volume when its pair with {run.volumes[0].name} has one"
@@ -93,7 +93,7 @@ def show_plan(planned: Planned) -> None:
         out.print(line, markup=False)
     per = "volume" if suite.sweep is None else "combination"
     at_most = "at most " if suite.comparison.until == "decided" else ""
-    wall_s = cost.wall_s / (nodes_at_once(run) if run.target == "kubernetes" else 1)
+    wall_s = _wall_s(planned)
     out.print(
         f"{at_most}{counted(cost.cells, 'cell')} ({suite.repeats} per {per}), about {duration(round(wall_s))}, "
         f"{duration(round(cost.measured_s))} of it measured"
@@ -102,7 +102,7 @@ def show_plan(planned: Planned) -> None:
         out.print(_end_until_decided(planned), markup=False)
     spare = replacements_max(run)
     if spare:
-        more = duration(round(cost.wall_s * spare / len(run.cells)))
+        more = duration(round(wall_s * spare / len(run.cells)))
         out.print(
             f"at most {spare} more cells, about {more}, to replace cells that outside disturbances make invalid"
         )
@@ -112,6 +112,11 @@ def show_plan(planned: Planned) -> None:
     )
     if run.target == "kubernetes":
         out.print(price_line(price_run(run, cost, load_prices())), markup=False)
+
+
+def _wall_s(planned: Planned) -> float:
+    """Return how long the planned cells take, with those that run at once."""
+    return planned.cost.wall_s / (cells_at_once(planned.run) if planned.run.target == "kubernetes" else 1)
 
 
 def _forecasts(run: RunRecord) -> Iterator[str]:

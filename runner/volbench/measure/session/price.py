@@ -49,7 +49,7 @@ class RunPrice:
 
 def price_run(run: RunRecord, cost: Cost, prices: Prices) -> RunPrice:
     """Return the price of nodes and volumes for the run's time; volumes that `pvc:` names exist anyway."""
-    hours = cost.wall_s * (1 + replacements_max(run) / max(1, len(run.cells))) / 3600.0 / nodes_at_once(run)
+    hours = cost.wall_s * (1 + replacements_max(run) / max(1, len(run.cells))) / 3600.0 / cells_at_once(run)
     total, assumed = 0.0, False
     items: list[str] = []
     unpriced: list[str] = []
@@ -121,6 +121,14 @@ def _nodes(run: RunRecord, prices: Prices) -> Iterator[_Rate]:
         else:
             subject = f"no price of instance type {instance}" if instance else "the nodes' price is not known"
             yield f"{subject} (--target-option node_price=, an hour of a node)", None, False
+
+
+def cells_at_once(run: RunRecord) -> int:
+    """Return how many cells of a run measure at once: on nodes of their own, or one of each volume."""
+    options = read_options(run.target_options)
+    return (
+        options.parallel if options.nodes > 1 else min(options.parallel, len({cell.volume for cell in run.cells}))
+    )
 
 
 def nodes_at_once(run: RunRecord) -> int:

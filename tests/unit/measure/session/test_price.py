@@ -64,6 +64,15 @@ def test_nodes_that_measure_at_once_cost_more_for_less_time() -> None:
     assert "3 of volume a (ebs-gp3)" in price_line(at_once)
 
 
+def test_volumes_that_are_measured_at_once_cost_two_nodes_for_half_the_time() -> None:
+    """More lanes than volumes are none: cells of one volume follow each other."""
+    one_by_one = price("pvc:x", "pvc:y", options=("node_price=1",))
+    at_once = price("pvc:x", "pvc:y", options=("node_price=1", "parallel=2"))
+    assert at_once.hours == pytest.approx(one_by_one.hours / 2)
+    assert at_once.total == pytest.approx(one_by_one.total)
+    assert price("pvc:x", "pvc:y", options=("node_price=1", "parallel=9")).hours == pytest.approx(at_once.hours)
+
+
 def test_a_cap_refuses_what_costs_more_or_is_not_known() -> None:
     result = price("pvc:x", options=("node_price=2",))
     check_cost(result, result.total)
