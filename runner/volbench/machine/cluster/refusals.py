@@ -101,7 +101,24 @@ UNREACHABLE = Refusal(
 QUOTA_EXCEEDED = Refusal(
     what="the namespace's quota is used up",
     cause="quota",
-    next_step="see `kubectl describe resourcequota`; raise the quota, or request less with --target-option",
+    next_step="see `kubectl describe resourcequota`; raise the quota, or request less with --target-option, "
+    "of storage with the volume's ?size=",
+)
+STORAGE_QUOTA = Refusal(
+    what="the namespace's ResourceQuota demands what the claim does not name",
+    cause="quota",
+    next_step="see `kubectl describe resourcequota`, and make the claim yourself: --volume NAME=pvc:CLAIM",
+)
+CLAIM_SIZE = Refusal(
+    what="the namespace's LimitRange refuses the size of the claim",
+    cause="quota",
+    next_step="see `kubectl describe limitrange`; choose a size within it, such as "
+    "--volume NAME=storage-class:CLASS?size=20Gi",
+)
+ADMISSION = Refusal(
+    what="an admission plugin of the cluster refused the object",
+    cause="policy",
+    next_step="do what its message says, or ask who runs the cluster",
 )
 _ADMISSION = (
     (re.compile(r"admission webhook|ValidatingAdmissionPolicy|denied the request"), POLICY),
@@ -109,8 +126,12 @@ _ADMISSION = (
     (re.compile(r"no PriorityClass with name"), NO_PRIORITY_CLASS),
     (re.compile(r"because it is being terminated"), NAMESPACE_ENDING),
     (re.compile(r'namespaces? "[^"]*" not found'), NAMESPACE_MISSING),
+    (re.compile(r"storage usage per PersistentVolumeClaim"), CLAIM_SIZE),
+    (re.compile(r'persistentvolumeclaims "[^"]*" is forbidden: failed quota'), STORAGE_QUOTA),
 )
-"""What an admission's message tells; the authorizer's is `cannot VERB resource`."""
+"""What an admission's message tells."""
+_BY_PLUGIN = re.compile(r' "[^"]*" is forbidden: (?!User |user )')
+"""Of any admission plugin. The authorizer names the user: `is forbidden: User "u" cannot VERB resource`."""
 
 
 def refusal(error: ApiException, doing: str) -> MissingPrerequisite | StepFailed:
@@ -136,15 +157,23 @@ def _refusal_of_user(error: ApiException, doing: str, message: str) -> MissingPr
     forbids = error.status == HTTPStatus.FORBIDDEN
     if error.status == HTTPStatus.UNAUTHORIZED or (forbids and _ANONYMOUS in message):
         return NOT_LOGGED_IN.at(doing, message)
-    return FORBIDDEN.at(doing, message) if forbids else None
+    if not forbids:
+        return None
+    kind = ADMISSION if _BY_PLUGIN.search(message) and "cannot " not in message else FORBIDDEN
+    return kind.at(doing, message)
 
 
 def admission_refusal(doing: str, message: str) -> MissingPrerequisite | None:
     """Return the failure for an object that an admission refused; None for a message of anything else."""
-    if "exceeded quota" in message:
+    if is_quota_used_up(message):
         return QUOTA_EXCEEDED.at(doing, message)
     kind = next((kind for pattern, kind in _ADMISSION if pattern.search(message)), None)
     return None if kind is None else kind.at(doing, message[:EVIDENCE_CHARACTERS])
+
+
+def is_quota_used_up(message: str) -> bool:
+    """Return whether an object was refused because a ResourceQuota has no room for it."""
+    return "exceeded quota" in message
 
 
 def is_webhook_away(message: str) -> bool:

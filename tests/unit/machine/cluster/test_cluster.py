@@ -91,6 +91,18 @@ class Refusing(BaseHTTPRequestHandler):
             'jobs "j" is forbidden: unable to create new content in namespace v because it is being terminated',
         ),
         "/wrong": (422, "spec.x: Invalid"),
+        "/claim-too-large": (
+            403,
+            'persistentvolumeclaims "c" is forbidden: maximum storage usage per PersistentVolumeClaim is 10Gi, '
+            "but request is 20Gi",
+        ),
+        "/claim-quota": (403, 'persistentvolumeclaims "c" is forbidden: failed quota: q: must specify x for: c'),
+        "/claims-used-up": (
+            403,
+            'persistentvolumeclaims "c" is forbidden: exceeded quota: q, requested: requests.storage=20Gi',
+        ),
+        "/plugin": (403, 'jobs.batch "j" is forbidden: error looking up service account v/x: not found'),
+        "/rights": (403, 'jobs.batch "j" is forbidden: User "u" cannot create resource "jobs" in API group "batch"'),
     }
 
     execs: ClassVar = {
@@ -147,6 +159,11 @@ def refusing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluste
         ("/no-namespace", MissingPrerequisite, "namespace_missing", "kubectl apply -k k8s/base"),
         ("/ending-namespace", MissingPrerequisite, "namespace_missing", "is being deleted"),
         ("/wrong", StepFailed, "cluster_refused", "spec.x: Invalid"),
+        ("/claim-too-large", MissingPrerequisite, "quota", "LimitRange refuses the size of the claim"),
+        ("/claim-quota", MissingPrerequisite, "quota", "demands what the claim does not name"),
+        ("/claims-used-up", MissingPrerequisite, "quota", "?size="),
+        ("/plugin", MissingPrerequisite, "policy", "an admission plugin of the cluster refused the object"),
+        ("/rights", MissingPrerequisite, "no_permission", "(RBAC)"),
     ],
 )
 def test_refusals_are_told_by_kind(

@@ -18,7 +18,6 @@ def failed(message: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("message", "cause", "output"),
     [
-        (FORBIDDEN + "exceeded quota: q, requested: pods=1", "quota", "used up"),
         (
             'Error creating: admission webhook "v.kyverno.svc-fail" denied the request: label team is required',
             "policy",
@@ -65,3 +64,14 @@ def test_what_may_pass_is_waited_for_and_named() -> None:
     assert second is not None
     assert not second.final
     assert creation_trouble([]) is None
+
+
+def test_a_quota_that_is_used_up_may_have_room_in_a_moment() -> None:
+    """The pod of the cell before is counted until the quota's controller has seen it go."""
+    full = failed(FORBIDDEN + "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2")
+    assert creation_refusal("cell 01-a", full) is None
+    trouble = creation_trouble(full)
+    assert trouble is not None
+    assert (trouble.cause, trouble.final, trouble.at_once) == ("quota", True, False)
+    assert "quota is used up" in trouble.what
+    assert "kubectl describe resourcequota" in trouble.next_step

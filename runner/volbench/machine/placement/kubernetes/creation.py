@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from volbench.errors import MissingPrerequisite
-from volbench.machine.cluster.refusals import admission_refusal, is_webhook_away
+from volbench.machine.cluster.refusals import QUOTA_EXCEEDED, admission_refusal, is_quota_used_up, is_webhook_away
 from volbench.machine.placement.kubernetes.pods import Trouble
 from volbench.machine.placement.kubernetes.requests import limits_refused
 
@@ -21,6 +21,8 @@ def creation_messages(events: Sequence[Object]) -> list[str]:
 def creation_refusal(where: str, events: Sequence[Object]) -> MissingPrerequisite | None:
     """Return the failure for a pod that the cluster refuses for good; None if it may be created yet."""
     for message in creation_messages(events):
+        if is_quota_used_up(message):
+            continue
         if refusal := limits_refused(where, message) or admission_refusal(where, message):
             return refusal
         if "forbidden" in message:
@@ -39,4 +41,7 @@ def creation_trouble(events: Sequence[Object]) -> Trouble | None:
         what = "a policy of the cluster gives no answer, so no pod is created"
         step = "look at the pods behind the webhook that the message names"
         return Trouble(cause="policy_away", what=what, evidence=message, final=True, next_step=step)
+    if is_quota_used_up(message):  # the cell before may have gone a moment ago, and be counted yet
+        quota = QUOTA_EXCEEDED
+        return Trouble(cause=quota.cause, what=quota.what, evidence=message, final=True, next_step=quota.next_step)
     return Trouble(cause="pod_pending", what="the cluster does not create the pod", evidence=message, final=False)
