@@ -25,6 +25,7 @@ def test_rendered_manifests_fit_the_api(version: str) -> None:
         "pull_secret=s",
         "priority_class=p",
         "queue=team-a",
+        "ephemeral_storage=10Gi",
         "runtime_class=kata",
         "labels=team=dba",
         "annotations=owner=anna",
@@ -61,6 +62,18 @@ def test_pods_have_no_rights_and_the_sizes_that_were_asked_for() -> None:
             "capabilities": {"drop": ["ALL"]},
         }
     assert not any("hostPath" in volume for volume in pod["volumes"])
+
+
+def test_what_a_pod_may_write_to_the_nodes_disk_has_limits() -> None:
+    """Of directories always; of containers on request alone, since a queue or quota may know no such resource."""
+    pod = rendered()[3]["spec"]["template"]["spec"]
+    assert all(volume["emptyDir"]["sizeLimit"] for volume in pod["volumes"] if "emptyDir" in volume)
+    containers = [*pod["initContainers"], *pod["containers"]]
+    assert "ephemeral-storage" not in str([container["resources"] for container in containers])
+    pod = rendered("ephemeral_storage=10Gi")[3]["spec"]["template"]["spec"]
+    for container in (*pod["initContainers"], *pod["containers"]):
+        amounts = {kind: container["resources"][kind]["ephemeral-storage"] for kind in ("requests", "limits")}
+        assert amounts == {"requests": "10Gi", "limits": "10Gi"}
 
 
 def test_pods_request_what_the_suite_needs_and_are_not_for_autoscalers_to_end() -> None:
@@ -134,7 +147,7 @@ def test_an_unknown_option_is_told_with_the_nearest() -> None:
 
 def test_an_agent_sees_its_helpers_directory_and_cannot_write_there() -> None:
     pod = rendered()[3]["spec"]["template"]["spec"]
-    assert {"name": DIRECTORY, "emptyDir": {}} in pod["volumes"]
+    assert {"name": DIRECTORY, "emptyDir": {"sizeLimit": "16Mi"}} in pod["volumes"]
     mounts = {
         item["name"]: mount
         for item in (*pod["initContainers"], *pod["containers"])

@@ -159,6 +159,20 @@ def restarted(reason: str) -> dict[str, Any]:
     ("observed", "cause"),
     [
         (pod(phase="Failed", reason="Evicted", message="low on memory"), "evicted"),
+        (
+            pod(
+                phase="Failed", reason="Evicted", message='Usage of EmptyDir volume "out" exceeds the limit "5Gi". '
+            ),
+            "storage_limit",
+        ),
+        (
+            pod(
+                phase="Failed",
+                reason="Evicted",
+                message='Container agent exceeded its local ephemeral storage limit "1Gi". ',
+            ),
+            "storage_limit",
+        ),
         (pod(phase="Failed", reason="NodeLost"), "node_lost"),
         (pod(conditions=[disrupted("DeletionByTaintManager")]), "node_lost"),
         (pod(conditions=[disrupted("EvictionByEvictionAPI")]), "evicted"),
@@ -297,6 +311,13 @@ def test_sizes_that_a_namespace_refuses_are_told(message: str, description: str)
     assert description in refusal.what
     assert "server_memory=" in refusal.next_step
     assert limits_refused("cell 1", 'pods "p" is forbidden: violates PodSecurity "restricted"') is None
+
+
+def test_a_quota_of_the_nodes_disk_asks_for_the_option_of_that() -> None:
+    demanded = 'pods "p" is forbidden: failed quota: q: must specify limits.ephemeral-storage for: agent,server'
+    refusal = limits_refused("cell 1", demanded)
+    assert refusal is not None
+    assert refusal.next_step == "name them, such as --target-option ephemeral_storage=10Gi"
 
 
 def test_a_resumed_run_changes_where_it_waits_and_not_what_it_measures() -> None:

@@ -22,6 +22,7 @@ from volbench.machine.placement.kubernetes.manifests import (
     container_basics,
     labels_of_run,
     pod_basics,
+    with_storage,
 )
 from volbench.machine.placement.kubernetes.options import KubernetesOptions, labels_of
 from volbench.machine.volume.kinds.claim import object_name
@@ -150,7 +151,7 @@ def holder_manifest(
     }
     container = {
         **container_basics(options, HOLDER, image, ["sleep", "infinity"]),
-        "resources": {"requests": _REQUESTS, "limits": _LIMITS},
+        "resources": with_storage({"requests": _REQUESTS, "limits": _LIMITS}, options),
     }
     apart = {"requiredDuringSchedulingIgnoredDuringExecution": [apart_from_other_runs(run_id)]}
     pod = {

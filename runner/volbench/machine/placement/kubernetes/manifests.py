@@ -36,7 +36,16 @@ _SHELL_PID = "$$$$"
 """`$$` of the shell: in a manifest's command each `$$` stands for one `$`."""
 NODE_HELPER = "/volbench/node"
 """The directory for the socket of the node's privileged helper, if there is one."""
-_EMPTY = ("control", "scratch", "out", "tmp-server", "tmp-agent")
+_EMPTY = {
+    "control": "256Mi",
+    "scratch": "20Gi",
+    "out": "5Gi",
+    "tmp-server": "2Gi",
+    "tmp-agent": "2Gi",
+    node_helper.DIRECTORY: "16Mi",
+}
+"""Directories on the node's disk -> their limits, above what any cell has, so that a fault fills no node."""
+TMP_LIMIT = {"sizeLimit": "2Gi"}
 GRACE_S = 5
 NO_DISRUPTION = {
     "karpenter.sh/do-not-disrupt": "true",
@@ -190,7 +199,7 @@ def pod(cell: CellObjects) -> dict[str, Any]:
             {"name": "given", "configMap": {"name": cell.name}},
             *([_emulator_volume(cell.emulator_claim)] if cell.emulator_claim else []),
             *({"name": given.name, **given.source} for given in cell.inputs),
-            *({"name": name, "emptyDir": {}} for name in (*_EMPTY, node_helper.DIRECTORY)),
+            *({"name": name, "emptyDir": {"sizeLimit": limit}} for name, limit in _EMPTY.items()),
         ],
     }
 
@@ -241,7 +250,7 @@ def eraser(
     script = " && ".join(f"volbench cell erase {directory}" for directory in directories)
     container = {
         **container_basics(options, "eraser", tools_image, ["sh", "-c", script]),
-        "resources": _SMALL,
+        "resources": with_storage(_SMALL, options),
         "volumeMounts": [_mount("volume", VOLUME_ROOT), _mount("tmp", TMP)],
     }
     spec = {
@@ -249,7 +258,7 @@ def eraser(
         "containers": [container],
         "volumes": [
             {"name": "volume", "persistentVolumeClaim": {"claimName": claim}},
-            {"name": "tmp", "emptyDir": {}},
+            {"name": "tmp", "emptyDir": TMP_LIMIT},
         ],
     }
     return {
@@ -279,7 +288,9 @@ def _server(cell: CellObjects) -> dict[str, Any]:
     return {
         **container_basics(cell.options, SERVER, cell.server_image, ["sh", "-c", script]),
         "restartPolicy": "Always",
-        "resources": _resources(cell.options.server_cpu, cell.options.server_memory, cell.server_requests),
+        "resources": with_storage(
+            _resources(cell.options.server_cpu, cell.options.server_memory, cell.server_requests), cell.options
+        ),
         "volumeMounts": [*_shared(cell), _mount("given", INPUT, read_only=True), _mount("tmp-server", TMP)],
     }
 
@@ -294,7 +305,9 @@ def _agent(cell: CellObjects) -> dict[str, Any]:
             {"name": node_helper.VARIABLE, "value": f"{NODE_HELPER}/{node_helper.SOCKET}"},
             *([{"name": ebs_csi.VARIABLE, "value": cell.options.ebs_csi}] if cell.options.ebs_csi else []),
         ],
-        "resources": _resources(cell.options.agent_cpu, cell.options.agent_memory, AGENT_REQUESTS),
+        "resources": with_storage(
+            _resources(cell.options.agent_cpu, cell.options.agent_memory, AGENT_REQUESTS), cell.options
+        ),
         "volumeMounts": [
             *_shared(cell),
             _mount("given", INPUT, read_only=True),
@@ -325,7 +338,7 @@ def _keeper(cell: CellObjects) -> dict[str, Any]:
             cell.tools_image,
             ["timeout", str(int(cell.deadline_s + cell.options.ttl_s)), *follow],
         ),
-        "resources": _SMALL,
+        "resources": with_storage(_SMALL, cell.options),
         "volumeMounts": [_mount("out", OUT), _mount("control", CONTROL)],
     }
 
@@ -381,3 +394,11 @@ def _resources(cpu: str, memory: str, requests: Mapping[str, str]) -> dict[str, 
     amounts = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value}
     limits = {"limits": amounts} if amounts else {}
     return {"requests": {**requests, **amounts}, **limits}
+
+
+def with_storage(resources: Mapping[str, Mapping[str, str]], options: KubernetesOptions) -> dict[str, Any]:
+    """Return a container's resources with its share of the node's disk, where the options name one."""
+    if not options.ephemeral_storage:
+        return dict(resources)
+    amount = {"ephemeral-storage": options.ephemeral_storage}
+    return {kind: {**resources.get(kind, {}), **amount} for kind in ("requests", "limits")}

@@ -27,6 +27,9 @@ class KubernetesOptions(Record):
     server_memory: str = Field(default="", pattern=_QUANTITY, description="Memory of the server's container.")
     agent_cpu: str = Field(default="", pattern=_QUANTITY, description="CPUs of the agent's container.")
     agent_memory: str = Field(default="", pattern=_QUANTITY, description="Memory of the agent's container.")
+    ephemeral_storage: str = Field(
+        default="", pattern=_QUANTITY, description="Of the node's disk, for each container; empty: no request."
+    )
     ebs_csi: str = Field(
         default="",
         pattern=r"^(https?://\S+)?$",

@@ -164,7 +164,11 @@ class KubernetesPlacement:
                 trouble, cause="spot_interruption", what=what, evidence=f"{notice}; {trouble.evidence}"
             )
         return StepFailed(
-            trouble.what, where=self._where, evidence=f"{trouble.evidence}\n{self.evidence()}", cause=trouble.cause
+            trouble.what,
+            where=self._where,
+            evidence=f"{trouble.evidence}\n{self.evidence()}",
+            next_step=trouble.next_step,
+            cause=trouble.cause,
         )
 
     def remove(self) -> None:

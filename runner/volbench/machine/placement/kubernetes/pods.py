@@ -181,6 +181,8 @@ def waiting_trouble(
 def ended_trouble(pod: Object) -> Trouble | None:
     """Return why the pod or one of its containers ended, if not by the agent itself."""
     status = pod.get("status", {})
+    if full := _storage_limit(status):
+        return full
     if status.get("reason") in {"Evicted", "NodeLost", "Preempting", "NodeShutdown", "Terminated"}:
         cause = "node_lost" if status["reason"] in {"NodeLost", "NodeShutdown", "Terminated"} else "evicted"
         return Trouble(
@@ -212,6 +214,24 @@ def ended_trouble(pod: Object) -> Trouble | None:
                     final=True,
                 )
     return _deleted(pod) or _server_killed(pod)
+
+
+_STORAGE_LIMIT = re.compile(r"exceeds the (total )?limit|exceeded its local ephemeral storage limit")
+"""Of the kubelet's eviction manager, for an emptyDir, all containers and one."""
+
+
+def _storage_limit(status: Object) -> Trouble | None:
+    """Return the trouble of a pod that was evicted for what it wrote itself: another one would do so too."""
+    message = str(status.get("message", ""))
+    if status.get("reason") != "Evicted" or not _STORAGE_LIMIT.search(message):
+        return None
+    return Trouble(
+        cause="storage_limit",
+        what="the pod wrote more to the node's disk than it may",
+        evidence=message.strip(),
+        final=True,
+        next_step="--target-option ephemeral_storage=SIZE is the limit of containers that have one",
+    )
 
 
 def _deleted(pod: Object) -> Trouble | None:

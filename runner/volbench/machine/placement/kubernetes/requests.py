@@ -38,6 +38,8 @@ def server_requests(cell: CellSpec) -> dict[str, str]:
 
 _SIZES = ("server_cpu=2", "server_memory=4Gi", "agent_cpu=1", "agent_memory=1Gi")
 _LIMITS = " ".join(f"--target-option {size}" for size in _SIZES)
+_THROTTLES = "(a CPU limit throttles the server)"
+_STORAGE = "--target-option ephemeral_storage=10Gi"
 
 
 def limits_refused(where: str, message: str) -> MissingPrerequisite | None:
@@ -51,11 +53,11 @@ def limits_refused(where: str, message: str) -> MissingPrerequisite | None:
             "the namespace's ResourceQuota demands sizes that the pod's containers do not name",
             where=where,
             evidence=message,
-            next_step=f"name them, such as {_LIMITS} (a CPU limit throttles the server)",
+            next_step=f"name them, such as {_sizes(message)}",
             cause="quota",
         )
     if re.search(r"(maximum|minimum) \S+ usage per|max limit to request ratio per", message):
-        next_step = f"see `kubectl describe limitrange`; choose sizes within it, such as {_LIMITS}"
+        next_step = f"see `kubectl describe limitrange`; choose sizes within it, such as {_sizes(message)}"
         return MissingPrerequisite(
             "the namespace's LimitRange refuses the sizes of the pod's containers",
             where=where,
@@ -64,6 +66,13 @@ def limits_refused(where: str, message: str) -> MissingPrerequisite | None:
             cause="quota",
         )
     return None
+
+
+def _sizes(message: str) -> str:
+    """Return the options that name the sizes which the message is about."""
+    storage = "ephemeral-storage" in message
+    others = "" if storage and not re.search(r"cpu|memory", message) else f"{_LIMITS} {_THROTTLES}"
+    return " ".join(filter(None, (_STORAGE if storage else "", others)))
 
 
 def clients_max(steps: Iterable[Step]) -> int:

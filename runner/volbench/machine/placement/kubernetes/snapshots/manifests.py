@@ -10,10 +10,12 @@ from volbench.machine.placement.kubernetes.affinity import near_cells_of
 from volbench.machine.placement.kubernetes.manifests import (
     AGENT,
     NO_DISRUPTION,
+    TMP_LIMIT,
     VOLUME_ROOT,
     container_basics,
     labels_of_run,
     pod_basics,
+    with_storage,
 )
 from volbench.machine.placement.kubernetes.options import KubernetesOptions
 from volbench.machine.volume.kinds.claim import object_name
@@ -116,7 +118,7 @@ def reader_job(plan: SnapshotPlan) -> Object:
     directory = f"{VOLUME_ROOT}/{plan.directory}".rstrip("/")
     container = {
         **container_basics(plan.options, READER, plan.image, ["volbench", "cell", "first-touch", directory]),
-        "resources": _SIZES,
+        "resources": with_storage(_SIZES, plan.options),
         "volumeMounts": [
             {"name": "volume", "mountPath": VOLUME_ROOT, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},
@@ -129,7 +131,7 @@ def reader_job(plan: SnapshotPlan) -> Object:
         "containers": [container],
         "volumes": [
             {"name": "volume", "persistentVolumeClaim": {"claimName": plan.name}},
-            {"name": "tmp", "emptyDir": {}},
+            {"name": "tmp", "emptyDir": TMP_LIMIT},
         ],
     }
     template = {"metadata": {"labels": metadata["labels"], "annotations": NO_DISRUPTION}, "spec": spec}
