@@ -1,10 +1,13 @@
 """Cells in a queue: suspended Jobs with Kueue's label, admitted and preempted by a controller of this test.
 
-Kueue itself cannot be had here. The controller does what Kueue's documentation says of plain Jobs: it sets
-`spec.suspend` of a Job with the label `kueue.x-k8s.io/queue-name` to false to admit, to true to preempt.
+The controller does what Kueue does with plain Jobs: it sets `spec.suspend` of a Job with the label
+`kueue.x-k8s.io/queue-name` to false to admit, to true to preempt. It has Kueue's kind LocalQueue, without a schema.
 """
 
 from __future__ import annotations
+
+import json
+from collections.abc import Iterator
 
 import cluster_run
 import pytest
@@ -12,6 +15,47 @@ from cluster_run import ClusterBench, kubectl
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(900)]
 QUEUE = "team-a"
+GROUP = "kueue.x-k8s.io"
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": f"localqueues.{GROUP}",
+        "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/kueue"},
+    },
+    "spec": {
+        "group": GROUP,
+        "scope": "Namespaced",
+        "names": {"kind": "LocalQueue", "plural": "localqueues", "singular": "localqueue"},
+        "versions": [
+            {
+                "name": "v1beta1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture
+def queue(cluster: ClusterBench) -> Iterator[ClusterBench]:
+    """A cluster with Kueue's kind of queue, and one of them in the test's namespace."""
+    kubectl("apply", "-f", "-", stdin=json.dumps(DEFINITION))
+    kubectl("wait", "--for=condition=Established", "--timeout=60s", f"crd/localqueues.{GROUP}")
+    made = {"apiVersion": f"{GROUP}/v1beta1", "kind": "LocalQueue", "metadata": {"name": QUEUE}}
+    cluster_run.until(
+        lambda: "localqueues" in kubectl("api-resources", f"--api-group={GROUP}", "--cached=false", "-o", "name"),
+        "the API server serves queues",
+    )
+    kubectl("apply", "-n", cluster.namespace, "-f", "-", stdin=json.dumps(made))
+    try:
+        yield cluster
+    finally:
+        kubectl("delete", f"crd/localqueues.{GROUP}")
 
 
 def set_suspend(cluster: ClusterBench, suspend: bool, selector: str = "") -> int:
@@ -28,9 +72,26 @@ def set_suspend(cluster: ClusterBench, suspend: bool, selector: str = "") -> int
     return len(jobs)
 
 
+def test_a_queue_that_the_namespace_has_not_is_refused_before_anything_is_made(queue: ClusterBench) -> None:
+    ended = queue.end(queue.start(options=["queue=nobodys"]))
+    assert ended.code == 3, ended.output
+    assert "the namespace has no such queue of Kueue" in ended.output
+    assert queue.leftovers() == []
+    queue.quote("the queue of Kueue is not in the namespace", ended)
+
+
+def test_a_queue_in_a_cluster_without_kueue_is_refused(cluster: ClusterBench) -> None:
+    ended = cluster.end(cluster.start(options=[f"queue={QUEUE}"]))
+    assert ended.code == 3, ended.output
+    assert "the cluster has no Kueue" in ended.output
+    assert cluster.leftovers() == []
+    cluster.quote("a queue is named in a cluster without Kueue", ended)
+
+
 @pytest.mark.slow
-def test_cells_wait_for_their_queue_and_a_preempted_one_is_begun_again(cluster: ClusterBench) -> None:
+def test_cells_wait_for_their_queue_and_a_preempted_one_is_begun_again(queue: ClusterBench) -> None:
     """A suspended Job has no pod, and its wait is the queue's. Preemption is no try of the cell."""
+    cluster = queue
     volumes = {"a": f"storage-class:{cluster_run.STORAGE_CLASS}"}
     options = [f"queue={QUEUE}", "start_timeout=90s"]
     process = cluster.start("steps.0.duration=10s", options=options, volumes=volumes)

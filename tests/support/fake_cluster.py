@@ -13,6 +13,7 @@ from kubernetes.client.exceptions import ApiException
 
 from volbench.machine.cluster.client import Cluster, cluster_errors
 from volbench.machine.cluster.marks import Marks
+from volbench.machine.cluster.queues import QUEUE_NAME
 
 Object = dict[str, Any]
 NAMESPACE = "bench"
@@ -30,6 +31,8 @@ class FakeCluster(Cluster):
         self.forbidden: tuple[str, ...] = ()
         self.absent: tuple[str, ...] = ()
         """Beginnings of paths that this cluster does not serve."""
+        self.suspends_jobs = False
+        """It suspends each Job at its creation, and admits one that is given a queue: Kueue that manages all."""
         self._uids = itertools.count(1)
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
         self.changes: list[tuple[str, str, Object]] = []
@@ -109,19 +112,25 @@ class FakeCluster(Cluster):
         return self.now
 
     def _patch(self, path: str, change: Object) -> Object:
-        """A merge patch of `spec`."""
+        """A merge patch of `spec` and of labels."""
         result = self.objects.get(path) or _refuse(404)
-        assert set(change) == {"spec"}
-        result["spec"].update(change["spec"])
+        assert set(change) <= {"spec", "metadata"}
+        result["spec"].update(change.get("spec", {}))
+        labels = change.get("metadata", {}).get("labels", {})
+        result["metadata"]["labels"] = {**result["metadata"].get("labels", {}), **labels}
+        if self.suspends_jobs and QUEUE_NAME in labels:
+            result["spec"]["suspend"] = False
+            result["status"] = _started(result)
         return result
 
     def _create(self, path: str, body: Object) -> Object:
         if path in self.objects:
             _refuse(409)
         values = {key: value for key, value in body.items() if key != "metadata"}
-        pod = body.get("spec", {}).get("template", {}).get("spec", {})
-        if pod.get("nodeName"):  # a pod that needs no scheduler runs at once
-            values["status"] = {"active": 1}
+        if self.suspends_jobs and "/jobs/" in path:
+            values["spec"] = {**values["spec"], "suspend": True}
+        else:
+            values["status"] = _started(body)
         return self.put(path, metadata=body["metadata"], **values)
 
     def _listed(self, path: str, query: dict[str, Any]) -> Object:
@@ -131,7 +140,9 @@ class FakeCluster(Cluster):
         items = [
             item
             for location, item in self.objects.items()
-            if location.startswith(prefix) and _is_selected(item, query.get("labelSelector", ""))
+            if location.startswith(prefix)
+            and _is_selected(item, query.get("labelSelector", ""))
+            and _is_about(item, query.get("fieldSelector", ""))
         ]
         return {"metadata": {"resourceVersion": str(len(self.changes))}, "items": items}
 
@@ -145,6 +156,18 @@ def _is_selected(made: Object, selector: str) -> bool:
         else key in labels and (not equal or labels[key] == value)
         for key, equal, value in terms
     )
+
+
+def _is_about(event: Object, selector: str) -> bool:
+    """Return whether an event is about the object that `involvedObject.name=NAME` names."""
+    name = selector.removeprefix("involvedObject.name=")
+    return not selector or event.get("involvedObject", {}).get("name") == name
+
+
+def _started(job: Object) -> Object:
+    """Return the status of a Job: a pod that needs no scheduler runs at once."""
+    pod = job.get("spec", {}).get("template", {}).get("spec", {})
+    return {"active": 1} if pod.get("nodeName") else {}
 
 
 def _refuse(status: int) -> Object:

@@ -64,7 +64,7 @@ class Bench:
             self.cluster.put(f"persistentvolumeclaims/claim-{name}", spec={"storageClassName": "efs"})
             self.cluster.bind(f"claim-{name}", f"pv-{name}")
         chosen = read_options(options)  # type: ignore[arg-type]
-        self.owner = RunOwner(self.cluster, RUN_ID, ttl_s=chosen.ttl_s, image="tools:1")
+        self.owner = RunOwner(self.cluster, RUN_ID, ttl_s=chosen.ttl_s, image="tools:1", queue=chosen.queue)
         self.target = KubernetesTarget(
             Workspace(run_id=RUN_ID, cache=root),
             cluster=self.cluster,

@@ -168,7 +168,8 @@ def snapshot(
         options=chosen,
     )
     with closing(Cluster(context=context, namespace=namespace, marks=marks_of(chosen))) as cluster:
-        owner = RunOwner(cluster, run_id, ttl_s=max(chosen.ttl_s, 3 * timeout_s), image=image)
+        ttl_s = max(chosen.ttl_s, 3 * timeout_s)
+        owner = RunOwner(cluster, run_id, ttl_s=ttl_s, image=image, queue=chosen.queue)
         try:
             times = measure_snapshot(
                 cluster, plan, owner.references, timeout_s=timeout_s, keep=keep, say=console.say

@@ -94,6 +94,7 @@ def submit_suite(
         results_size=claim.size,
         results_class=claim.storage_class,
         pull_secret=str(chosen.get("pull_secret", "")),
+        queue=str(chosen.get("queue", "")),
     )
     marks = marks_of(read_options(chosen))
     with closing(Cluster(context=context, namespace=namespace, marks=marks)) as cluster:

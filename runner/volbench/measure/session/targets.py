@@ -156,7 +156,7 @@ def _kubernetes(
 
     options = read_options(run.target_options)
     cluster = Cluster(context=options.context, namespace=options.namespace, marks=marks_of(options))
-    owner = RunOwner(cluster, run.run_id, ttl_s=options.ttl_s, image=tools or tools_image())
+    owner = RunOwner(cluster, run.run_id, ttl_s=options.ttl_s, image=tools or tools_image(), queue=options.queue)
     target = KubernetesTarget(
         workspace,
         cluster=cluster,

@@ -7,6 +7,7 @@ lost laptop holds an instance no longer than the cell in progress may take.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import Any
 
 from volbench.errors import StepFailed
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.queues import join_queue
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.kubernetes.affinity import COMPONENT, HOLDER, LABEL_HOLDER, apart_from_other_runs
 from volbench.machine.placement.kubernetes.manifests import (
@@ -33,6 +35,8 @@ SPARE_S = 600.0
 """How long a node is held after the cell in progress must have ended: time to come back to a terminal."""
 _DUE_SHARE = 1 / 8
 _START_S_MAX = 30.0
+_ADMITTED_S_MAX = 10.0
+"""How long a queue may take to admit a holder. Where it has no room for one, cells go without."""
 _POLL_S = 0.5
 _LIMITS = {"cpu": "10m", "memory": "16Mi"}
 _REQUESTS = {"cpu": "1m", "memory": "8Mi"}
@@ -69,12 +73,14 @@ class Holders:
                 self._await_gone(path, doing)
             references = self._owner.references()
             self._cluster.apply_once(self._cluster.jobs(), owned(manifest, references), doing=doing)
+            with contextlib.suppress(NotFound):  # gone again, which `keeps` tells
+                join_queue(self._cluster, self._cluster.ask("GET", path, doing=doing), options.queue, doing=doing)
             self._placed[key] = node
 
     def keeps(self, key: str) -> bool:
-        """Return whether the holder's pod is on its node, after waiting a moment for the Job's controller."""
+        """Return whether the holder's pod is on its node, after waiting a moment for queue and Job's controller."""
         path, doing = self._cluster.jobs(holder_name(self._run_id, key)), "looking for the holder of a node"
-        until_s = time.monotonic() + _START_S_MAX
+        since_s = time.monotonic()
         while key in self._placed:
             try:
                 job = self._cluster.ask("GET", path, doing=doing)
@@ -82,7 +88,8 @@ class Holders:
                 break
             if job.get("status", {}).get("active"):  # on its node, so a cell can follow it: also if that is cut off
                 return not _is_over(job)
-            if _is_over(job) or job["spec"].get("suspend") or time.monotonic() > until_s:
+            limit_s = _ADMITTED_S_MAX if job["spec"].get("suspend") else _START_S_MAX
+            if _is_over(job) or time.monotonic() - since_s > limit_s:
                 break
             time.sleep(_POLL_S)
         with self._lock:

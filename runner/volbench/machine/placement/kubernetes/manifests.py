@@ -9,6 +9,7 @@ from typing import Any
 
 from volbench import __version__
 from volbench.core.records.cell import CellPlaces
+from volbench.machine.cluster.queues import QUEUE_NAME
 from volbench.machine.placement.docker.image_names import is_local
 from volbench.machine.placement.interface import JobKind
 from volbench.machine.placement.kubernetes.affinity import FURTHER_NODE, NODE_OF_RUN, affinity_of
@@ -18,7 +19,6 @@ from volbench.machine.volume import node_helper
 from volbench.machine.volume.facts import ebs_csi
 from volbench.machine.volume.kinds.claim import LABEL_CELL, LABEL_RUN, MANAGED_BY, object_name
 
-QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 LABEL_ATTEMPT = "volbench.org/attempt"
 SERVER, AGENT, KEEPER = "server", "agent", "results"
 """The containers: the server under its supervisor, the agent, and the keeper of the results."""

@@ -12,6 +12,7 @@ from typing import Any
 from volbench.core.base.parse import parse_json
 from volbench.errors import MissingPrerequisite, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.queues import workload_of
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.interface import Job
 from volbench.machine.placement.kubernetes.collect import RESULT, collect, run_in_pod
@@ -29,6 +30,7 @@ from volbench.machine.placement.kubernetes.pods import (
     mount_trouble,
     waiting_trouble,
 )
+from volbench.machine.placement.kubernetes.queue_wait import QueueWait
 from volbench.machine.placement.kubernetes.result import enrich_from_cluster, needs_cause
 from volbench.machine.placement.kubernetes.run_watch import RunWatch
 from volbench.machine.placement.kubernetes.scheduling import QUEUED, spot_interruption, suspension
@@ -90,6 +92,7 @@ class KubernetesPlacement:
         self._node_was_read = False
         self._other_pods: dict[str, None] = {}
         self._node_wait = NodeWait(cluster, job.cell.run_id)
+        self._queue_wait = QueueWait(self._events)
 
     def wait_for_end(self, seconds: float) -> None:
         """Wait so long: `running` reads what the watch reported."""
@@ -233,7 +236,8 @@ class KubernetesPlacement:
             self._has_ended = True
             return False
         what = "the cell waits until its queue admits it"
-        self._check_waiting(Trouble(cause=QUEUED, what=what, evidence=suspension(job), final=False))
+        evidence = self._queue_wait.evidence(job)
+        self._check_waiting(Trouble(cause=QUEUED, what=what, evidence=evidence, final=False))
         return True
 
     def _preemption(self, pod: Object) -> str:
@@ -256,6 +260,8 @@ class KubernetesPlacement:
         if not final and waited_s < limit_s:
             if queued and self._pod is not None:
                 self._node_wait.show(self._job.out)
+            elif queued:
+                self._queue_wait.show(self._job.out)
             return
         events = self._events()
         claims = [event for event in events if event["involvedObject"]["kind"] == "PersistentVolumeClaim"]
@@ -374,16 +380,20 @@ class KubernetesPlacement:
             return ""
 
     def _events(self) -> list[Object]:
-        """Return events of the claim, the job and its pod, the oldest first."""
-        events = []
+        """Return events of the claim, the job, its Workload of Kueue and its pod, the oldest first."""
         claim = self._job.volume.claim if self._job.volume else None
         pod = self._pod["metadata"]["name"] if self._pod else None
-        for name in filter(None, (claim, self.name, pod)):
-            answer = self._cluster.ask(
-                "GET", "events", doing=f"reading the events of {name}", fieldSelector=f"involvedObject.name={name}"
-            )
-            events += answer["items"]
+        events = [event for name in filter(None, (claim, self.name, pod)) for event in self._events_of(name)]
+        if workload := workload_of(events):
+            events += self._events_of(workload)
         return sorted(events, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
+
+    def _events_of(self, name: str) -> list[Object]:
+        answer = self._cluster.ask(
+            "GET", "events", doing=f"reading the events of {name}", fieldSelector=f"involvedObject.name={name}"
+        )
+        events: list[Object] = answer["items"]
+        return events
 
     def _wait_gone(self) -> None:
         until_s = time.monotonic() + GONE_S_MAX

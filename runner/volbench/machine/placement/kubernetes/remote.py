@@ -9,6 +9,7 @@ from typing import Any
 
 from volbench.errors import EXIT_OK, EXIT_STEP_FAILED, MissingPrerequisite, StepFailed
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.queues import check_queue, join_queue
 from volbench.machine.cluster.refusals import RULES, NotFound
 from volbench.machine.placement.kubernetes.pods import describe_pod, is_over, is_running, status_of, waiting_trouble
 from volbench.machine.placement.kubernetes.runner import (
@@ -38,6 +39,7 @@ class Submission:
     results_size: str = "5Gi"
     results_class: str = ""
     pull_secret: str = ""
+    queue: str = ""
 
 
 def submit(cluster: Cluster, submission: Submission) -> str:
@@ -47,6 +49,8 @@ def submit(cluster: Cluster, submission: Submission) -> str:
     """
     doing = f"submitting job {submission.name}"
     cluster.check_namespace()
+    if submission.queue:
+        check_queue(cluster, submission.queue)
     try:
         cluster.ask("GET", f"serviceaccounts/{NAME}", doing=doing)
     except NotFound as error:
@@ -72,6 +76,11 @@ def submit(cluster: Cluster, submission: Submission) -> str:
         ),
         doing=doing,
     )
+    try:
+        join_queue(cluster, job, submission.queue, doing=doing)
+    except MissingPrerequisite:
+        cluster.delete(cluster.jobs(submission.name), doing=doing)
+        raise
     files = suite_map(submission.name, submission.suite)  # the pod waits for it
     cluster.apply_once("configmaps", owned(files, references_to(job)), doing=doing)
     return submission.name

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from volbench.machine.placement.kubernetes.manifests import QUEUE_NAME
+from volbench.machine.cluster.queues import QUEUE_NAME
 
 Object = dict[str, Any]
 QUEUED, STORAGE, OTHER = "queued", "volume_pending", "unschedulable"

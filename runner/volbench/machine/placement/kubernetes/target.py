@@ -18,6 +18,7 @@ from volbench.core.records.own_files import claim_changes, snapshot_steps
 from volbench.core.records.run import PlannedCell
 from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.queues import check_queue, join_queue
 from volbench.machine.cluster.refusals import RULES
 from volbench.machine.placement.docker import image_names
 from volbench.machine.placement.docker.images import OFFICIAL_IMAGES
@@ -118,6 +119,8 @@ class KubernetesTarget:
                 next_step=RULES,
                 cause="no_permission",
             )
+        if self._options.queue:
+            check_queue(self._cluster, self._options.queue)
         if self.with_snapshots:
             require_snapshots(self._cluster)
         check_dataset_claims(self._cluster, self.own, options=self._options)
@@ -281,7 +284,9 @@ class KubernetesTarget:
         until_s = time.monotonic() + self._options.start_timeout_s
         status: dict[str, Any] = {}
         while not (status.get("succeeded") or status.get("failed")):
-            status = self._cluster.ask("GET", self._cluster.jobs(name), doing=doing)["status"]
+            job = self._cluster.ask("GET", self._cluster.jobs(name), doing=doing)
+            join_queue(self._cluster, job, self._options.queue, doing=doing)
+            status = job["status"]
             if status.get("failed") or time.monotonic() > until_s:
                 raise StepFailed(
                     "the run's directories were not erased",

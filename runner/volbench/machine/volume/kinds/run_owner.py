@@ -11,11 +11,12 @@ import math
 import socket
 import threading
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from volbench.errors import StepFailed
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.queues import join_queue
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.volume.kinds.claim import LABEL_RUN, MANAGED_BY, object_name
 
@@ -38,13 +39,15 @@ class RunOwner:
     Args:
         ttl_s: how long the objects stay after the last extension.
         image: named in the Job's template, which has no pods.
+        queue: of Kueue, for a cluster that suspends Jobs without one; empty: none.
     """
 
-    def __init__(self, cluster: Cluster, run_id: str, *, ttl_s: float, image: str) -> None:
+    def __init__(self, cluster: Cluster, run_id: str, *, ttl_s: float, image: str, queue: str = "") -> None:
         self._cluster = cluster
         self._run_id = run_id
         self._ttl_s = ttl_s
         self._image = image
+        self._queue = queue
         self._job: Object | None = None
         self._extended_at = 0.0
         self._lock = threading.Lock()
@@ -108,6 +111,7 @@ class RunOwner:
             manifest["metadata"]["annotations"] = {STARTED_BY: this_user()}
             self._cluster.apply_once(self._cluster.jobs(), manifest, doing=self._doing)
             job = self._cluster.ask("GET", self._path, doing=self._doing)
+        join_queue(self._cluster, job, self._queue, doing=self._doing)
         self._job = job
         return job
 
@@ -123,8 +127,7 @@ class RunOwner:
 
 def deadline_from_now(cluster: Cluster, job: Object, seconds: float, *, doing: str) -> Object:
     """Return the change of a Job by which its deadline is so far from now, by the API server's clock."""
-    created = datetime.fromisoformat(job["metadata"]["creationTimestamp"])
-    elapsed_s = (cluster.server_time(doing=doing) - created).total_seconds()
+    elapsed_s = (cluster.server_time(doing=doing) - _counts_from(job)).total_seconds()
     return {"spec": {"activeDeadlineSeconds": math.ceil(max(0.0, elapsed_s) + seconds)}}
 
 
@@ -146,9 +149,13 @@ def owned(manifest: Object, references: list[dict[str, str]]) -> Object:
 
 def expires_at(job: Object) -> str:
     """Return until when the cluster keeps what the owner owns, in UTC: `2026-11-22T09:30:00Z`."""
-    created = datetime.fromisoformat(job["metadata"]["creationTimestamp"]).timestamp()
-    end = datetime.fromtimestamp(created + job["spec"]["activeDeadlineSeconds"], tz=UTC)
-    return end.strftime("%Y-%m-%dT%H:%M:%SZ")
+    end = _counts_from(job) + timedelta(seconds=job["spec"]["activeDeadlineSeconds"])
+    return end.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _counts_from(job: Object) -> datetime:
+    """Return since when a Job's deadline passes: one that a queue had suspended begins when it is admitted."""
+    return datetime.fromisoformat(job.get("status", {}).get("startTime") or job["metadata"]["creationTimestamp"])
 
 
 def started_by(job: Object) -> str:

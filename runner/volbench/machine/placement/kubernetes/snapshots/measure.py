@@ -13,6 +13,7 @@ from volbench.core.base.parse import parse_json
 from volbench.core.records.snapshots import RestoreTimes, SnapshotTimes
 from volbench.errors import MissingPrerequisite, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.queues import join_queue
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.kubernetes.pods import (
     describe_pod,
@@ -92,7 +93,8 @@ def measure_snapshot(
             stack.callback(_remove, cluster, f"persistentvolumeclaims/{plan.name}")
             stack.callback(_remove, cluster, cluster.jobs(plan.name))
         claim = cluster.ask("POST", "persistentvolumeclaims", owned(claim, owners), doing=doing)
-        cluster.ask("POST", cluster.jobs(), owned(reader_job(plan), owners), doing=doing)
+        reader = cluster.ask("POST", cluster.jobs(), owned(reader_job(plan), owners), doing=doing)
+        join_queue(cluster, reader, plan.options.queue, doing=doing)
         pod, read = _await_reader(cluster, plan, timeout_s, cancelled)
         ended()
     started = status_of(pod, READER)["state"]["terminated"]["startedAt"]
