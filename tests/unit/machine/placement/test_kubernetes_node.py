@@ -286,6 +286,26 @@ def test_a_node_that_goes_in_mid_run_ends_the_run_at_its_next_cell(
     assert "volbench resume" in raised.value.next_step
 
 
+@pytest.mark.parametrize("pin_node", [True, False])
+@pytest.mark.parametrize("taint", ["karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"])
+def test_a_node_that_an_autoscaler_removes_is_told_though_its_holder_lives(
+    tmp_path: Path, taint: str, pin_node: bool
+) -> None:
+    """Karpenter removes an expired node whatever annotations say; no pod gets onto it meanwhile."""
+    bench = Bench(tmp_path, pin_node=pin_node)
+    bench.start_first()
+    bench.cluster.put(f"{NODES}/node2", spec={"taints": [{"key": taint, "effect": "NoSchedule"}]})
+    if not pin_node:
+        assert bench.affinity_of("02-b", "b") == Followed()
+        return
+    with pytest.raises(MissingPrerequisite, match=f"it is being removed .taint {taint}") as raised:
+        bench.affinity_of("02-b", "b")
+    assert "volbench resume" in raised.value.next_step
+    resumed = Bench(tmp_path, measured_node="node3")
+    resumed.cluster.put(f"{NODES}/node3", spec={"taints": [{"key": taint, "effect": "NoSchedule"}]})
+    assert required(resumed.affinity_of("01-a", "a")) == ""
+
+
 def test_a_holder_that_was_evicted_is_made_again_where_its_node_stays(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.start_first()

@@ -13,6 +13,7 @@ from volbench.machine.placement.interface import Job
 from volbench.machine.placement.kubernetes.holders import Holders
 from volbench.machine.placement.kubernetes.node_blocks import lane_of_block, measured_by_number, node_of_block
 from volbench.machine.placement.kubernetes.options import KubernetesOptions, has_holder
+from volbench.machine.placement.kubernetes.scheduling import removal
 from volbench.machine.placement.kubernetes.snapshots.manifests import COMPONENT as SNAPSHOT
 from volbench.machine.volume.interface import OpenVolume
 from volbench.machine.volume.kinds.claim import LABEL_LANE, LABEL_RUN
@@ -70,10 +71,10 @@ class RunNodes:
     def hold(self, job: Job, node: str) -> bool:
         """Return whether a holder of the run is on the node, after making one where there is none.
 
-        Raises MissingPrerequisite for a node that is gone or cordoned and that the cell must be on.
+        Raises MissingPrerequisite for a node that the cell must be on and that is gone, cordoned or being removed.
         """
         options, key = self.options_of(job.volume), holder_key(self.pool_of(job))
-        if self.holders.keeps(key):
+        if self.holders.keeps(key) and not self._is_being_removed(node):
             return True
         reason = self._why_unusable(node)
         if reason and options.pin_node:
@@ -134,7 +135,11 @@ class RunNodes:
 
     def _is_usable(self, node_name: str) -> bool:
         node = self._cluster.ask_if_allowed(f"/api/v1/nodes/{node_name}", doing="reading the run's node")
-        return node is not None and not node["spec"].get("unschedulable")
+        return node is not None and not node["spec"].get("unschedulable") and not removal(node)
+
+    def _is_being_removed(self, node_name: str) -> bool:
+        node = self._cluster.ask_if_allowed(f"/api/v1/nodes/{node_name}", doing="reading the run's node")
+        return node is not None and bool(removal(node))
 
     def _why_unusable(self, node_name: str) -> str:
         """Return why no pod gets onto the node; empty where one does, or this user may not know."""
@@ -146,6 +151,8 @@ class RunNodes:
             if error.cause != "no_permission":
                 raise
             return ""
+        if taint := removal(node):
+            return f"it is being removed (taint {taint})"
         return "it is cordoned" if node["spec"].get("unschedulable") else ""
 
     def _node_of_claims(self, job: Job) -> str:

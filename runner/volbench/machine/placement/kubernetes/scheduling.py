@@ -138,12 +138,21 @@ def suspension(job: Object, *, after: str = "") -> str:
 _SPOT_TAINTS = ("aws-node-termination-handler/spot-itn", "cloud.google.com/impending-node-termination")
 """Of AWS' Node Termination Handler, and of GKE."""
 _GOING_TAINTS = {"node.kubernetes.io/unreachable", "karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"}
+_REMOVAL_TAINTS = {"karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler", *_SPOT_TAINTS}
+"""Of nodes that no pod is put on any more. Karpenter sets its own also on one that has expired, which no annotation
+keeps it from (kubernetes-sigs/karpenter of August 2026, 22664681: pkg/controllers/nodeclaim/expiration)."""
 _SPOT_LABELS = {
     "karpenter.sh/capacity-type": "spot",
     "eks.amazonaws.com/capacityType": "SPOT",
     "cloud.google.com/gke-spot": "true",
     "kubernetes.azure.com/scalesetpriority": "spot",
 }
+
+
+def removal(node: Object) -> str:
+    """Return the taint by which a node is being removed; empty: it is not."""
+    taints = [taint["key"] for taint in node["spec"].get("taints", [])]
+    return next((key for key in taints if key in _REMOVAL_TAINTS), "")
 
 
 def spot_interruption(node: Object | None, *, is_removed: bool = False) -> str:
