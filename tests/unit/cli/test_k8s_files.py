@@ -99,6 +99,7 @@ DELETED = {
         "StorageClass volbench-fsx-openzfs",
         "PersistentVolumeClaim volbench/volbench-fsx-openzfs",
     },
+    "instance-store": {"StorageClass volbench-instance-store"},
     "local-path": {"PersistentVolumeClaim volbench/volbench-local-path"},
     "rook-ceph-rbd": {"CephBlockPool rook-ceph/volbench", "StorageClass volbench-rook-ceph-rbd"},
 }
