@@ -1,13 +1,14 @@
 """Kueue, where a cluster has it: the queue of a run, and the Jobs that Kueue suspends though they name none.
 
-As its source of August 2026 has it (kubernetes-sigs/kueue, ff69552e, pkg/controller/jobframework):
+As the source of Kueue 0.17.0 has it (sigs.k8s.io/kueue, pkg/controller/jobframework):
 - Its webhook suspends each Job that has the label QUEUE_NAME, and with `manageJobsWithoutQueueName` those without
-  it too, which nobody ever admits (utils.go, WorkloadShouldBeSuspended). The deadline of a suspended Job does not
+  it too, which nobody ever admits (defaults.go, WorkloadShouldBeSuspended). A suspended Job's deadline does not
   pass, so an owner that stays suspended would delete nothing of a lost laptop's run.
 - A Job's queue may be named while it is suspended (validation.go, validateUpdateForQueueName).
 - A Job belongs to another one by the owner reference of a controller alone (reconciler.go,
   FindAncestorJobManagedByKueue), which those of a run are not: each cell is admitted by itself.
-- For a queue that is missing Kueue writes no event (workload_controller.go, reconcileOnLocalQueueActiveState).
+- For a queue that is missing Kueue writes no event (pkg/controller/core/workload_controller.go,
+  reconcileOnLocalQueueActiveState).
 """
 
 from __future__ import annotations

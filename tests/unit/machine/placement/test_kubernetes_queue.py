@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from fake_cluster import NAMESPACE, FakeCluster
 from node_bench import RUN_ID, Bench, required
 
 from volbench.errors import MissingPrerequisite
 from volbench.machine.cluster.queues import QUEUE_NAME
 from volbench.machine.placement.kubernetes import holders
+from volbench.machine.placement.kubernetes.remote import Submission, submit
 from volbench.machine.volume.kinds.run_owner import owner_name
 
 HELD = "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor small, 1 more needed"
@@ -96,3 +98,17 @@ def test_a_holder_that_its_queue_does_not_admit_is_done_without(
     holder["spec"]["suspend"] = True
     holder["status"] = {}
     assert required(bench.affinity_of("02-b", "b")) == ""
+
+
+def test_a_submitted_job_joins_its_queue_and_is_not_left_where_nobody_would_admit_it() -> None:
+    cluster = FakeCluster()
+    cluster.suspends_jobs = True
+    cluster.put("serviceaccounts/volbench-runner")
+    with pytest.raises(MissingPrerequisite, match="name no queue of Kueue"):
+        submit(cluster, Submission(name="nightly", suite="", image="tools:1"))
+    assert cluster.jobs("nightly") not in cluster.objects
+    group = "/apis/kueue.x-k8s.io"
+    cluster.put(group, preferredVersion={"version": "v1beta2"})
+    cluster.put(f"{group}/v1beta2/namespaces/{NAMESPACE}/localqueues/team-a")
+    submit(cluster, Submission(name="nightly", suite="", image="tools:1", queue="team-a"))
+    assert cluster.objects[cluster.jobs("nightly")]["metadata"]["labels"][QUEUE_NAME] == "team-a"
