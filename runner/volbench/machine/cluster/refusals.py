@@ -19,6 +19,8 @@ BUSY = {
 }
 _ANONYMOUS = "system:anonymous"
 EVIDENCE_CHARACTERS = 300
+_POLICY_CHARACTERS = 1000
+"""Kyverno names each policy and rule that refused, after a sentence that says nothing of them."""
 RULES = "k8s/README.md lists the rights that a run needs; `kubectl apply -k k8s/base` grants them"
 
 
@@ -168,7 +170,7 @@ def admission_refusal(doing: str, message: str) -> MissingPrerequisite | None:
     if is_quota_used_up(message):
         return QUOTA_EXCEEDED.at(doing, message)
     kind = next((kind for pattern, kind in _ADMISSION if pattern.search(message)), None)
-    return None if kind is None else kind.at(doing, message[:EVIDENCE_CHARACTERS])
+    return None if kind is None else kind.at(doing, " ".join(message.split())[:_POLICY_CHARACTERS])
 
 
 def is_quota_used_up(message: str) -> bool:

@@ -18,7 +18,7 @@ from volbench.core.records.run import VolumeSpec
 from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.machine.cluster import client as cluster
 from volbench.machine.cluster.client import Cluster
-from volbench.machine.cluster.refusals import NotFound
+from volbench.machine.cluster.refusals import NotFound, admission_refusal
 from volbench.machine.placement.kubernetes.collect import run_in_pod
 from volbench.machine.volume.factory import make_volume
 
@@ -102,7 +102,10 @@ class Refusing(BaseHTTPRequestHandler):
             'persistentvolumeclaims "c" is forbidden: exceeded quota: q, requested: requests.storage=20Gi',
         ),
         "/plugin": (403, 'jobs.batch "j" is forbidden: error looking up service account v/x: not found'),
-        "/rights": (403, 'jobs.batch "j" is forbidden: User "u" cannot create resource "jobs" in API group "batch"'),
+        "/rights": (
+            403,
+            'jobs.batch "j" is forbidden: User "u" cannot create resource "jobs" in API group "batch"',
+        ),
     }
 
     execs: ClassVar = {
@@ -173,6 +176,25 @@ def test_refusals_are_told_by_kind(
         refusing.ask("GET", path, doing="trying")
     assert getattr(raised.value, "cause", "") == cause
     assert message in str(raised.value)
+
+
+def test_a_policys_words_are_one_line_with_each_rule_that_refused() -> None:
+    """The form is Kyverno's (pkg/webhooks/utils/block.go, GetBlockedMessages), with a pod's rule for a job."""
+    rule = (
+        "autogen-check: 'validation error: The label {} is required.\n    rule autogen-check failed at path /spec/'"
+    )
+    policies = [f"require-{name}:\n  {rule.format(name)}\n" for name in ("team", "cost-centre", "data-class")]
+    refused = admission_refusal(
+        "launching cell 01-a, attempt 1",
+        'admission webhook "validate.kyverno.svc-fail" denied the request: \n\n'
+        "resource Job/team-a/volbench-abcdef-01-a-1 was blocked due to the following policies \n\n"
+        + "".join(policies),
+    )
+    assert refused is not None
+    assert refused.cause == "policy"
+    assert "\n" not in refused.evidence
+    for name in ("team", "cost-centre", "data-class"):
+        assert f"The label {name} is required" in refused.evidence
 
 
 @pytest.mark.parametrize(
