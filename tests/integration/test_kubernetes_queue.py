@@ -16,6 +16,9 @@ from cluster_run import ClusterBench, kubectl
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(900)]
 QUEUE = "team-a"
 GROUP = "kueue.x-k8s.io"
+on_lab = pytest.mark.skipif(
+    "not __import__('cluster_run').with_lab()", reason="makes definitions of the whole cluster"
+)
 DEFINITION = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -72,6 +75,7 @@ def set_suspend(cluster: ClusterBench, suspend: bool, selector: str = "") -> int
     return len(jobs)
 
 
+@on_lab
 def test_a_queue_that_the_namespace_has_not_is_refused_before_anything_is_made(queue: ClusterBench) -> None:
     ended = queue.end(queue.start(options=["queue=nobodys"]))
     assert ended.code == 3, ended.output
@@ -80,6 +84,7 @@ def test_a_queue_that_the_namespace_has_not_is_refused_before_anything_is_made(q
     queue.quote("the queue of Kueue is not in the namespace", ended)
 
 
+@on_lab
 def test_a_queue_in_a_cluster_without_kueue_is_refused(cluster: ClusterBench) -> None:
     ended = cluster.end(cluster.start(options=[f"queue={QUEUE}"]))
     assert ended.code == 3, ended.output
@@ -88,6 +93,7 @@ def test_a_queue_in_a_cluster_without_kueue_is_refused(cluster: ClusterBench) ->
     cluster.quote("a queue is named in a cluster without Kueue", ended)
 
 
+@on_lab
 @pytest.mark.slow
 def test_cells_wait_for_their_queue_and_a_preempted_one_is_begun_again(queue: ClusterBench) -> None:
     """A suspended Job has no pod, and its wait is the queue's. Preemption is no try of the cell."""
