@@ -188,4 +188,4 @@ def _message(error: ApiException) -> str:
     try:
         return str(parse_json(body)["message"])
     except (ValueError, KeyError, TypeError):
-        return body[:EVIDENCE_CHARACTERS] or str(error.reason)
+        return body[:EVIDENCE_CHARACTERS].strip() or str(error.reason)
