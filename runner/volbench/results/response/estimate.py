@@ -39,7 +39,7 @@ import numpy as np
 
 from volbench.core.base.text import number
 from volbench.core.records.steps.oltp import MODULATION_S_MIN
-from volbench.results.response.least_squares import Floats
+from volbench.results.response.left_out import Floats
 from volbench.results.response.methods import by_method
 from volbench.results.response.model import NoResponse, Response
 from volbench.results.response.samples import SAMPLES_MIN, CellSamples, Counted

@@ -15,12 +15,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from volbench.results.response.left_out import Floats, Ints, products
 from volbench.results.stats.student_t import t_quantile
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 CONDITION_MAX = 1e8
 """Of the normal equations of scaled columns; beyond, float64 leaves fewer than eight digits of a slope."""
@@ -72,26 +69,19 @@ def fit(
     freedom = _freedom(cluster, group, len(names), len(levels), count)
     if len(names) < CLUSTERS_MIN or freedom < 1 or not count:
         return None
-    left, right, target, scale = _demeaned(response, regressors, instruments, weights, group)
-    if scale is None:
+    left = regressors if instruments is None else instruments
+    whole, without = products(np.column_stack([left, regressors, response]), weights, group, cluster)
+    slopes, changed = _solved(whole, count), _solved(without, count)
+    if slopes is None or changed is None:  # not determined, or by one cluster alone
         return None
-    products = np.zeros((len(names), count, count))
-    moments = np.zeros((len(names), count))
-    np.add.at(products, cluster, weights[:, None, None] * left[:, :, None] * right[:, None, :])
-    np.add.at(moments, cluster, (weights * target)[:, None] * left)
-    total = products.sum(axis=0)
-    if not _is_determined(total):
-        return None
-    slopes = np.linalg.solve(total, moments.sum(axis=0))
-    covariance = _jackknife(response, regressors, instruments, weights, group, cluster, scale, slopes)
-    if covariance is None:
-        return None
-    unit = np.outer(1 / scale, 1 / scale)
-    unscaled = slopes / scale
+    changes = changed - slopes
     share = weights / weights.sum()
-    intercept = float(share @ response - (share @ regressors) @ unscaled)
     return Fit(
-        slopes=unscaled, covariance=covariance * unit, freedom=freedom, intercept=intercept, clusters=len(names)
+        slopes=slopes,
+        covariance=np.asarray((len(names) - 1) / len(names) * changes.T @ changes),
+        freedom=freedom,
+        intercept=float(share @ response - (share @ regressors) @ slopes),
+        clusters=len(names),
     )
 
 
@@ -105,64 +95,18 @@ def _freedom(cluster: Ints, group: Ints, clusters: int, groups: int, count: int)
     return clusters - count - min(intercepts, clusters)
 
 
-def _demeaned(
-    response: Floats, regressors: Floats, instruments: Floats | None, weights: Floats, group: Ints
-) -> tuple[Floats, Floats, Floats, Floats | None]:
-    """Return instruments, regressors and response less their groups' means, and the regressors' scale.
+def _solved(sums: Floats, count: int) -> Floats | None:
+    """Return the slopes of each matrix of products, shape (..., count); None where one does not determine them.
 
-    Columns are scaled to a weighted deviation of 1 (Frisch, Waugh and Lovell). Without variation there is no scale.
+    Columns, `count` instruments, `count` regressors and the response, are scaled to length 1 (Frisch, Waugh and
+    Lovell). Without variation there is no scale.
     """
-    totals = np.bincount(group, weights)
-    safe = np.where(totals > 0, totals, 1.0)
-
-    def less_mean(values: Floats) -> Floats:
-        return np.asarray(values - (np.bincount(group, weights * values) / safe)[group], dtype=np.float64)
-
-    right = np.column_stack([less_mean(column) for column in regressors.T])
-    scale = np.sqrt((weights[:, None] * right**2).sum(axis=0) / weights.sum())
-    if not (scale > 0).all():
-        return right, right, response, None
-    right = right / scale
-    left = right if instruments is None else np.column_stack([less_mean(column) for column in instruments.T])
-    if instruments is not None:
-        spread = np.sqrt((weights[:, None] * left**2).sum(axis=0) / weights.sum())
-        if not (spread > 0).all():
-            return right, right, response, None
-        left = left / spread
-    return left, right, less_mean(response), scale
-
-
-def _is_determined(products: Floats) -> bool:
-    return bool(np.isfinite(products).all()) and bool(np.linalg.cond(products) <= CONDITION_MAX)
-
-
-def _jackknife(
-    response: Floats,
-    regressors: Floats,
-    instruments: Floats | None,
-    weights: Floats,
-    group: Ints,
-    cluster: Ints,
-    scale: Floats,
-    slopes: Floats,
-) -> Floats | None:
-    """Return the covariance of scaled slopes; None where they rest on one cluster alone."""
-    count = int(cluster.max()) + 1
-    changes = np.empty((count, len(slopes)))
-    for number in range(count):
-        rows = cluster != number
-        left, right, target, spread = _demeaned(
-            response[rows],
-            regressors[rows],
-            None if instruments is None else instruments[rows],
-            weights[rows],
-            group[rows],
-        )
-        if spread is None:
-            return None
-        products = (weights[rows, None] * left).T @ right
-        if not _is_determined(products):
-            return None
-        without = np.linalg.solve(products, (weights[rows, None] * left).T @ target)
-        changes[number] = without * scale / spread - slopes
-    return np.asarray((count - 1) / count * changes.T @ changes)
+    lengths = np.sqrt(np.diagonal(sums, axis1=-2, axis2=-1))
+    left, right = lengths[..., :count], lengths[..., count : 2 * count]
+    if not (left > 0).all() or not (right > 0).all():
+        return None
+    scaled = sums[..., :count, count : 2 * count] / (left[..., :, None] * right[..., None, :])
+    if not np.isfinite(scaled).all() or np.any(np.linalg.cond(scaled) > CONDITION_MAX):
+        return None
+    moments = sums[..., :count, -1] / left
+    return np.asarray(np.linalg.solve(scaled, moments[..., None])[..., 0] / right, dtype=np.float64)

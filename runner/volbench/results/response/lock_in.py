@@ -22,7 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.results.response.least_squares import CLUSTERS_MIN, CONDITION_MAX, Fit, Floats, Ints
+from volbench.results.response.least_squares import CLUSTERS_MIN, CONDITION_MAX, Fit
+from volbench.results.response.left_out import Floats, products
 from volbench.results.response.samples import Rows
 
 FOLLOWED_MIN = 3.0
@@ -31,18 +32,20 @@ FOLLOWED_MIN = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class _Reduced:
-    """Answers to k signals: of the latency, shape (k,), of the free awaits, (k, k), of the held ones, (k, h)."""
+    """Answers to k signals: of the latency, shape (..., k), of the free awaits, (..., k, k), of the h held ones."""
 
     latency: Floats
     free: Floats
     held: Floats
 
     def slopes(self, held_waits: Floats) -> Floats | None:
-        """Return the slopes of the free awaits, shape (k,); None where the signals do not tell them."""
-        if not np.isfinite(self.free).all() or np.linalg.cond(_scaled(self.free)) > math.sqrt(CONDITION_MAX):
+        """Return the slopes of the free awaits, shape (..., k); None where the signals do not tell them."""
+        if not np.isfinite(self.free).all() or np.any(
+            np.linalg.cond(_scaled(self.free)) > math.sqrt(CONDITION_MAX)
+        ):
             return None
         left = self.latency - (self.held @ held_waits if held_waits.size else 0.0)
-        return np.asarray(np.linalg.solve(self.free, left), dtype=np.float64)
+        return np.asarray(np.linalg.solve(self.free, left[..., None])[..., 0], dtype=np.float64)
 
 
 def locked_fit(rows: Rows, free: Sequence[str], held: Sequence[str], held_waits: Floats) -> Fit | None:
@@ -54,64 +57,58 @@ def locked_fit(rows: Rows, free: Sequence[str], held: Sequence[str], held_waits:
         held: terms whose slopes stand at `held_waits`, shape (h,).
         held_waits: ms of latency per ms of each held await.
     """
-    clusters = np.unique(rows.block)
-    freedom = len(clusters) - len(free) - len(np.unique(rows.cycle))
-    everything = np.ones(len(rows), np.bool_)
-    whole = _reduced(rows.where(everything), free, held)
-    slopes = None if whole is None else whole.slopes(held_waits)
-    if whole is None or slopes is None or len(clusters) < CLUSTERS_MIN or freedom < 1:
+    _, slot = np.unique(rows.block, return_inverse=True)
+    cycles, cycle = np.unique(rows.cycle, return_inverse=True)
+    slots = int(slot.max()) + 1
+    freedom = slots - len(free) - len(cycles)
+    if slots < CLUSTERS_MIN or freedom < 1:
         return None
-    changes, answers = np.empty((len(clusters), len(free))), np.empty((len(clusters), len(free)))
-    for number, cluster in enumerate(clusters):
-        without = _reduced(rows.where(rows.block != cluster), free, held)
-        found = None if without is None else without.slopes(held_waits)
-        if without is None or found is None:
-            return None
-        changes[number], answers[number] = found - slopes, np.diag(without.free - whole.free)
-    shrink = (len(clusters) - 1) / len(clusters)
+    of_free, of_held = ([rows.terms.index(term) for term in terms] for terms in (free, held))
+    client = np.column_stack([rows.signal[:, of_free], rows.latency_ms])
+    sampler = np.column_stack([rows.seen[:, of_free], rows.awaits_ms[:, [*of_free, *of_held]]])
+    of_client, of_sampler = (products(columns, rows.weights, cycle, slot) for columns in (client, sampler))
+    whole, without = (_reduced(*sums, len(free)) for sums in zip(of_client, of_sampler, strict=True))
+    if whole is None or without is None:
+        return None
+    slopes, changed = whole.slopes(held_waits), without.slopes(held_waits)
+    if slopes is None or changed is None:
+        return None
+    changes = changed - slopes
+    answers = np.diagonal(without.free - whole.free, axis1=-2, axis2=-1)
+    shrink = (slots - 1) / slots
     answer_errors = np.sqrt(shrink * (answers**2).sum(axis=0))
     if (np.diag(whole.free) < FOLLOWED_MIN * answer_errors).any():
         return None
     share = rows.weights / rows.weights.sum()
-    numbers = [rows.terms.index(term) for term in (*free, *held)]
-    known = float(share @ rows.awaits_ms[:, numbers] @ np.concatenate([slopes, held_waits]))
+    known = float(share @ rows.awaits_ms[:, [*of_free, *of_held]] @ np.concatenate([slopes, held_waits]))
     return Fit(
         slopes=slopes,
         covariance=np.asarray(shrink * changes.T @ changes),
         freedom=freedom,
         intercept=float(share @ rows.latency_ms) - known,
-        clusters=len(clusters),
+        clusters=slots,
     )
 
 
-def _reduced(rows: Rows, free: Sequence[str], held: Sequence[str]) -> _Reduced | None:
-    """Return how latency and awaits answer the signals of the free terms; None where a signal does not vary."""
-    of_free, of_held = ([rows.terms.index(term) for term in terms] for terms in (free, held))
-    client, sampler = rows.signal[:, of_free], rows.seen[:, of_free]
-    latency = _answers(client, rows.latency_ms[:, None], rows.weights, rows.cycle)
-    awaits = _answers(sampler, rows.awaits_ms[:, [*of_free, *of_held]], rows.weights, rows.cycle)
+def _reduced(client: Floats, sampler: Floats, count: int) -> _Reduced | None:
+    """Return how latency and awaits answer `count` signals; None where a signal does not vary."""
+    latency, awaits = _answers(client, count), _answers(sampler, count)
     if latency is None or awaits is None:
         return None
-    return _Reduced(latency=latency[:, 0], free=awaits[:, : len(free)], held=awaits[:, len(free) :])
+    return _Reduced(latency=latency[..., 0], free=awaits[..., :count], held=awaits[..., count:])
 
 
-def _answers(signals: Floats, values: Floats, weights: Floats, groups: Ints) -> Floats | None:
-    """Return the coefficients of values over signals with an intercept for each group, shape (k, columns)."""
-    _, group = np.unique(groups, return_inverse=True)
-    totals = np.bincount(group, weights)
-
-    def less_mean(columns: Floats) -> Floats:
-        means = [np.bincount(group, weights * column) / totals for column in columns.T]
-        return np.asarray(columns - np.stack(means, axis=1)[group], dtype=np.float64)
-
-    left, right = less_mean(signals), less_mean(values)
-    products = (weights[:, None] * left).T @ left
-    if not (np.diag(products) > 0).all() or np.linalg.cond(_scaled(products)) > CONDITION_MAX:
+def _answers(sums: Floats, count: int) -> Floats | None:
+    """Return the coefficients of values over signals, shape (..., count, values), from the products of both."""
+    signals = sums[..., :count, :count]
+    if not (np.diagonal(signals, axis1=-2, axis2=-1) > 0).all():
         return None
-    return np.asarray(np.linalg.solve(products, (weights[:, None] * left).T @ right), dtype=np.float64)
+    if np.any(np.linalg.cond(_scaled(signals)) > CONDITION_MAX):
+        return None
+    return np.asarray(np.linalg.solve(signals, sums[..., :count, count:]), dtype=np.float64)
 
 
-def _scaled(matrix: Floats) -> Floats:
-    """Return a square matrix with rows of length 1, whose condition does not go with units."""
-    lengths = np.linalg.norm(matrix, axis=1)
-    return np.asarray(matrix / np.where(lengths > 0, lengths, 1.0)[:, None], dtype=np.float64)
+def _scaled(matrices: Floats) -> Floats:
+    """Return square matrices with rows of length 1, whose condition does not go with units."""
+    lengths = np.linalg.norm(matrices, axis=-1)
+    return np.asarray(matrices / np.where(lengths > 0, lengths, 1.0)[..., None], dtype=np.float64)

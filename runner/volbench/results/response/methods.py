@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volbench.core.base.text import part_of
-from volbench.results.response.least_squares import Fit, Floats, Ints, fit
+from volbench.results.response.least_squares import Fit, fit
+from volbench.results.response.left_out import Floats, Ints
 from volbench.results.response.lock_in import locked_fit
 from volbench.results.response.model import Method, Response, Slope
 from volbench.results.response.samples import WINDOW_INTERVALS, CellSamples, Counted, Rows, rows_of

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.results.response.least_squares import Floats, Ints
+from volbench.results.response.left_out import Floats, Ints
 
 WINDOW_INTERVALS = 3
 """The client's interval and a sampler's begin at different moments, so what the volume did in one of the client's

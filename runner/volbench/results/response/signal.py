@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from volbench.core.records.modulation import Modulation, SignalKind
-from volbench.results.response.least_squares import Floats
+from volbench.results.response.left_out import Floats
 
 
 def slow_share(modulation: Modulation, kind: SignalKind, edges_s: Floats) -> Floats | None:

@@ -25,7 +25,7 @@ from volbench.results.explain.accounts.interval_latencies import IntervalLatenci
 from volbench.results.explain.accounts.queries import query_costs
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.processors import CELL, SERVER, task_use
-from volbench.results.response.least_squares import Ints
+from volbench.results.response.left_out import Ints
 from volbench.results.response.samples import CellSamples, Counted, retimed
 from volbench.results.response.signal import slow_share
 from volbench.results.stats.grid import Floats
