@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "runner"))
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "runner")]
+
+from process_usage import peak_mib
 
 TIMES_MIN = 1.0
 """DuckDB's CPU time over Arrow's."""
@@ -67,7 +68,7 @@ def main() -> int:
 def _measure(task: str, place: str) -> int:
     begun_s = TASKS[task](Path(place))
     used_s = time.process_time() - begun_s
-    print(json.dumps([used_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+    print(json.dumps([used_s, peak_mib()]))
     return 0
 
 

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "support"), str(Path(__file__).parent)]
+SUPPORT = str(Path(__file__).resolve().parents[1] / "support")
+sys.path[:0] = [SUPPORT, str(Path(__file__).parent)]
 
 from long_run import make_run
 from synthetic_run import Synthetic, SyntheticVolume, build_run
@@ -31,14 +32,15 @@ EXPONENT_MAX = 1.4
 """Above 1 by what other work adds to CPU times, and caches that no longer suffice."""
 _STEPS = (OltpStep(name="load", warmup_s=2, duration_s=10.0),)
 _MEASURED = """
-import json, resource, sys, time
+import json, sys, time
 from pathlib import Path
+from process_usage import peak_mib
 {imports}
 path = Path(sys.argv[1])
 begun_s = time.process_time()
 {code}
 print()
-print(json.dumps([time.process_time() - begun_s, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+print(json.dumps([time.process_time() - begun_s, peak_mib()]))
 """
 _REPORT_IMPORTS = """
 from volbench.results.report.render import write_reports
@@ -159,7 +161,12 @@ def _measured(case: Case, path: Path) -> tuple[float, float]:
     """CPU seconds, and MiB at the peak."""
     code = _MEASURED.format(imports=case.imports, code=case.code)
     done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, timeout=900
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=900,
+        env={**os.environ, "PYTHONPATH": SUPPORT},
     )
     seconds, mib = json.loads(done.stdout.splitlines()[-1])
     return seconds, mib

@@ -15,7 +15,6 @@ import argparse
 import math
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -24,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from log_kinds import KINDS, write_log
+from process_usage import usage_of
 
 MB = 1e6
 PART_MB = 20.0
@@ -54,9 +54,11 @@ def main() -> int:
         for kind, part in zip(KINDS, parts, strict=True):
             write_log(kind, part, PART_MB)
         figures = []
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "runner")}
         for size in (megabytes / TIMES, megabytes):
             written = _repeat(parts, log, size)
-            seconds, mib = _measured((sys.executable, str(script), str(log)))
+            used = usage_of((sys.executable, str(script), str(log)), environment)
+            seconds, mib = used.cpu_s, used.mib
             figures.append((seconds, mib))
             print(
                 f"{written / MB:,.0f} MB: {seconds:.1f} s CPU, {written / MB / seconds:.1f} MB for a second, "
@@ -80,16 +82,6 @@ def _repeat(parts: list[Path], log: Path, megabytes: float) -> int:
                 with part.open("rb") as source:
                     shutil.copyfileobj(source, file, 1 << 20)
         return file.tell()
-
-
-def _measured(command: tuple[str, ...]) -> tuple[float, float]:
-    """CPU seconds and the largest peak of a process in MiB."""
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT / "runner")})
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise subprocess.CalledProcessError(process.returncode, command)
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 if __name__ == "__main__":

@@ -4,8 +4,6 @@
 then one in a single cell of one volume (not timed), reports each in a process of its own, and
 says seconds, peak memory and size of the page. Exit code 1 when a bound is missed. Seconds are of CPU time: wall
 time says nothing on a busy machine.
-
-Two cores at load 17: ten cells 9.3 s CPU, 583 MiB; a single cell 5.0 s, 882 MiB.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +23,7 @@ import pyarrow.parquet as pq
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
 
+from process_usage import usage_of
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench.core.records.steps.oltp import OltpStep
@@ -34,7 +32,7 @@ from volbench.results.store.series import SERIES_COLUMNS, SeriesWriter
 from volbench.results.store.tables import SCHEMA_KEY, TABLE_SCHEMA
 
 SECONDS_MAX = 8.0
-BYTES_MAX = 1 << 30
+MIB_MAX = 1024.0
 OWN_METRICS = 11  # that synthetic_run writes by itself
 
 
@@ -57,16 +55,14 @@ def main() -> int:
 def _judged(directory: RunDirectory) -> bool:
     """Report the run in a process, print what it took, and return whether a bound is missed."""
     started = time.monotonic()
-    process = subprocess.Popen([sys.executable, __file__, "--report", str(directory.path)])
-    _, status, usage = os.wait4(process.pid, 0)  # of this process alone
-    seconds, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+    used = usage_of((sys.executable, __file__, "--report", str(directory.path)), os.environ)
     page = directory.path / "report.html"
     mib = page.stat().st_size / 2**20 if page.exists() else 0.0
     print(
-        f"reported in {seconds:.1f} s CPU (at most {SECONDS_MAX:g}; {time.monotonic() - started:.1f} s wall), "
-        f"peak {peak / 2**20:.0f} MiB (at most {BYTES_MAX >> 20}), page {mib:.2f} MiB"
+        f"reported in {used.cpu_s:.1f} s CPU (at most {SECONDS_MAX:g}; {time.monotonic() - started:.1f} s wall), "
+        f"peak {used.mib:.0f} MiB (at most {MIB_MAX:g}), page {mib:.2f} MiB"
     )
-    return status != 0 or seconds > SECONDS_MAX or peak > BYTES_MAX
+    return used.cpu_s > SECONDS_MAX or used.mib > MIB_MAX
 
 
 def make_run(result: Path, *, hours: float, metrics: int, cells: int) -> RunDirectory:

@@ -28,6 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "runner")]
 
+from process_usage import usage_of
 from synthetic_run import build_run, two_volumes
 
 from volbench.results.report.render import write_reports
@@ -119,13 +120,9 @@ def _measured(commands: Mapping[str, Sequence[str]], rounds: int) -> tuple[dict[
     peaks = dict.fromkeys(commands, 0.0)
     for _ in range(rounds):
         for name, command in commands.items():
-            process = subprocess.Popen(command, env=_environment(), stdout=subprocess.DEVNULL)
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode != 0:
-                raise subprocess.CalledProcessError(process.returncode, command)
-            seconds[name] = min(seconds[name], usage.ru_utime + usage.ru_stime)
-            peaks[name] = max(peaks[name], usage.ru_maxrss / 1024)
+            used = usage_of(command, _environment(), stdout=subprocess.DEVNULL)
+            seconds[name] = min(seconds[name], used.cpu_s)
+            peaks[name] = max(peaks[name], used.mib)
     return seconds, peaks
 
 

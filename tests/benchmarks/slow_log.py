@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -36,6 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from log_kinds import KINDS, write_log
+from process_usage import usage_of
 from scratch_server import scratch_server
 
 MB = 1e6
@@ -136,25 +136,15 @@ def _measured(
     commands: dict[str, tuple[Sequence[str], int]], rounds: int
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return MB for each second of CPU time, and MiB of the largest process, by the name of the command."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "runner")}
     seconds: dict[str, list[float]] = {name: [] for name in commands}
     peaks = dict.fromkeys(commands, 0.0)
     for _ in range(rounds):
         for name, (command, _) in commands.items():
-            usage = _usage(command)
-            seconds[name].append(usage.ru_utime + usage.ru_stime)
-            peaks[name] = max(peaks[name], usage.ru_maxrss / 1024)
+            used = usage_of(command, environment, stdout=subprocess.DEVNULL)
+            seconds[name].append(used.cpu_s)
+            peaks[name] = max(peaks[name], used.mib)
     return {name: size / MB / median(seconds[name]) for name, (_, size) in commands.items()}, peaks
-
-
-def _usage(command: Sequence[str]) -> resource.struct_rusage:
-    """Run a command; return what it and its own processes used."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "runner")}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise subprocess.CalledProcessError(process.returncode, command)
-    return usage
 
 
 def _recorded(directory: Path) -> Path:
