@@ -214,6 +214,7 @@ def measure(nodes: int, cells: int, cell_s: float) -> Outcome:
     state = FakeApiServer()
     state.put(CLASS, {"metadata": {"name": "fast"}, "volumeBindingMode": "WaitForFirstConsumer"})
     state.put("/version", {"metadata": {"name": "version"}})
+    state.put(f"/api/v1/namespaces/{NAMESPACE}", {"metadata": {"name": NAMESPACE}})
     Kubelets(state, cell_s)
     with tempfile.TemporaryDirectory() as root, serving(state, Path(root) / "kubeconfig"):
         command = [sys.executable, __file__, "--measured", "--nodes", str(nodes), "--cells", str(cells)]

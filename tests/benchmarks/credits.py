@@ -22,6 +22,7 @@ from volbench.results.credits.sources import read_history
 
 LIMIT_S = 2.0
 MINUTES = 365 * 24 * 60
+CLOUDWATCH_MINUTES = 300 * 24 * 60
 CASES = (
     ("gp2 that never runs out", "ebs-gp2", {"size": "100GiB"}, 150.0),
     ("gp2 that runs out all the time", "ebs-gp2", {"size": "50GiB"}, 400.0),
@@ -56,14 +57,14 @@ def main() -> int:
 
 
 def _cloudwatch(path: Path, random: np.random.Generator) -> float:
-    """The same year as CloudWatch tells it, four metrics; processor time from the file to the answer."""
-    stamps = np.datetime_as_string(np.datetime64(1767225600, "s") + 60 * np.arange(MINUTES)).tolist()
-    names = ("VolumeReadOps", "VolumeWriteOps", "VolumeReadBytes", "VolumeWriteBytes")
+    """Ten months as CloudWatch tells them, four metrics, since at most 64 MiB are read; CPU time of the answer."""
+    stamps = np.datetime_as_string(np.datetime64(1767225600, "s") + 60 * np.arange(CLOUDWATCH_MINUTES)).tolist()
+    count, names = CLOUDWATCH_MINUTES, ("VolumeReadOps", "VolumeWriteOps", "VolumeReadBytes", "VolumeWriteBytes")
     results = [
         {
             "Label": name,
             "Timestamps": [f"{stamp}Z" for stamp in stamps],
-            "Values": random.exponential(9000 if name.endswith("Ops") else 1.5e8, MINUTES).round(1).tolist(),
+            "Values": random.exponential(9000 if name.endswith("Ops") else 1.5e8, count).round(1).tolist(),
         }
         for name in names
     ]
