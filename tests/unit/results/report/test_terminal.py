@@ -108,3 +108,33 @@ def test_a_terminal_gets_the_verdict_the_cause_and_a_dozen_lines(pair_report: Re
     assert "measured of" in displayed.lines[-1]
     assert displayed.left_out > 15
     assert terminal_summary(pair_report).left_out < displayed.left_out
+
+
+@pytest.mark.parametrize("field", ["box", "response"])
+def test_no_note_and_no_comparison_pushes_what_a_millisecond_costs_off_the_screen(
+    pair_report: Report, field: str
+) -> None:
+    """A run has as many comparisons as steps and metrics, and notes on volumes and cells: each alone fills it."""
+    sentence = "Each millisecond of a read of data files costs a transaction of read-write 14.9 [14.2, 16.3] ms."
+    accounts = {"box": (), "response": (sentence,), field: (sentence,)}
+    notes = {"caveats": tuple(f"caveat {number}" for number in range(30))}
+    summary = pair_report.summary.model_copy(update={**accounts, **notes})
+    comparisons = tuple(
+        row_of(pair_report, "tps").model_copy(update={"step": f"step-{number}"}) for number in range(30)
+    )
+    displayed = terminal_summary(pair_report.model_copy(update={"summary": summary, "comparisons": comparisons}))
+    assert displayed.lines[0] == f"  {sentence}"
+    assert len(displayed.lines) == LINES_MAX
+    assert [line for line in displayed.lines if sentence in line] == [f"  {sentence}"]
+
+
+def test_a_sentence_of_the_headline_s_step_is_not_printed_again(pair_report: Report) -> None:
+    summary = pair_report.summary.model_copy(
+        update={"box": ("One.", "Two."), "response": ("One.",), "time_difference": ("Two.", "Three.")}
+    )
+    lines = terminal_summary(pair_report.model_copy(update={"summary": summary, "comparisons": ()})).lines
+    assert [line.strip() for line in lines if line.strip() in {"One.", "Two.", "Three."}] == [
+        "One.",
+        "Two.",
+        "Three.",
+    ]

@@ -32,7 +32,7 @@ class TerminalSummary:
     Args:
         verdict: the headline and its sentence.
         causes: the strongest ones.
-        lines: `LINES_MAX` at most, what went wrong first.
+        lines: `LINES_MAX` at most: what went wrong, what a millisecond costs, where the time goes, then the rest.
         left_out: lines that only the report has.
     """
 
@@ -46,8 +46,10 @@ def terminal_summary(report: Report) -> TerminalSummary:
     """Return the end of a run for a terminal."""
     causes, *sections = (list(lines) for lines in (cause_lines(report), *_sections(report)))
     comparisons, *accounts, invalid, failures, caveats, timing = sections
-    ordered = [*failures, *comparisons, *caveats, *invalid, *(line for lines in accounts for line in lines)]
-    ordered += [f"  {text}" for text in _accounts(report)]
+    leading = _leading_accounts(report)
+    ordered = [*failures, *(f"  {text}" for text in leading), *comparisons, *caveats, *invalid]
+    ordered += [line for lines in accounts for line in lines]
+    ordered += [f"  {text}" for text in _accounts(report) if text not in leading]
     return TerminalSummary(
         verdict=tuple(_verdict(report)),
         causes=tuple(causes[:TERMINAL_CAUSES_MAX]),
@@ -67,6 +69,11 @@ def _accounts(report: Report) -> Iterable[str]:
     """Return where the time goes and what a millisecond costs, those of the headline's step first."""
     summary = report.summary
     return dict.fromkeys((*summary.sharing, *summary.box, *summary.response, *summary.time_difference))
+
+
+def _leading_accounts(report: Report) -> Sequence[str]:
+    """Return what no note may push off the screen: of the headline's step, else what a millisecond costs."""
+    return report.summary.box or report.summary.response[:1]
 
 
 def _verdict(report: Report) -> Iterator[str]:
