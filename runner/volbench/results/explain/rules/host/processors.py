@@ -27,7 +27,7 @@ from volbench.results.explain.evidence.processors import (
 from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, SYNCS_ON_CPUS, Rule
 from volbench.results.explain.rules.advice import cpus_text
 from volbench.results.explain.rules.host.fair_share import fair_rows, may_be_held
-from volbench.results.explain.rules.host.syncs_on_cpus import sync_by_volume
+from volbench.results.explain.rules.host.syncs_on_cpus import sync_by_volume, volume_part_of_syncs
 from volbench.results.explain.rules.log_waits import slowest_sync_ms
 from volbench.results.explain.rules.shared_evidence import (
     Effect,
@@ -73,7 +73,7 @@ CAUSES = (
             " counted (of its group, of one around it, or of one that load and server share); and most of"
             " statement time is no wait for files or locks. In place of"
             " pressure, the scheduler's own count of the cell's waits counts: 15 % of the clients' time. It"
-            " explains at most what clients do not wait for locks or for reads at the device. Where"
+            " explains at most what clients do not wait for locks, or for reads and log syncs at the device. Where"
             " other programs use the CPUs that it needs, the cause is `interference.cpu`; both are named, each with"
             " its share, where both use much. A server and load that use less than 15 % of the CPUs, and lose less"
             " than half to others, have CPUs enough. Where the server's tasks wait for a CPU while CPUs are idle, a"
@@ -228,10 +228,11 @@ def load_cpu_share(case: Case, *, throttled: bool) -> float | None:
 
 
 def waits_elsewhere(case: Case) -> float:
-    """Share of the clients' time that is surely no wait for a CPU: reads at the device, locks, others' commits.
+    """Share of the clients' time that is surely no wait for a CPU: reads and syncs at the device, locks, commits.
 
     What the cell's processes run and wait counts background threads as well, so that it may be more than the rest
-    of the clients' time. Of a read as the server sees it, what the device takes for one is at the device.
+    of the clients' time. Of a read as the server sees it, what the device takes for one is at the device, and so it
+    is with a sync of a log. Others' commits count whole.
     """
     budget, reads = case.budget, server_flow(case.grid, "read", ("data",))
     device = None if case.device is None else device_flow(case.device, "read")
@@ -241,6 +242,7 @@ def waits_elsewhere(case: Case) -> float:
     if reads is not None and device is not None and reads.each_ms and device.each_ms:
         at_device = min(1.0, device.each_ms / reads.each_ms)
     surely = budget.share("data_reads") * at_device + budget.share(*LOCKS, "binlog_group")
+    surely += budget.share("redo_sync", "binlog_sync") * volume_part_of_syncs(case)
     return min(1.0, surely * (mean(budget.statement_s) or 0.0) / case.threads)
 
 

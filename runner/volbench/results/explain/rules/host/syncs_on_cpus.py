@@ -53,6 +53,12 @@ def sync_by_volume(case: Case) -> VolumePart | None:
     return None if beyond is not None and (mean(delayed) or 0.0) < beyond else part
 
 
+def volume_part_of_syncs(case: Case) -> float:
+    """Return the part of a log's fsync that the volume takes, a write and a flush; 0 where nothing tells."""
+    sync_ms, part = slowest_sync_ms(case), _volume_part(case)
+    return 0.0 if not sync_ms or part is None else min(1.0, part.sync_ms / sync_ms)
+
+
 def short_sync(case: Case) -> VolumePart | None:
     """The volume's part of an fsync that is short, where waits for a CPU explain the rest; None: not shown.
 
