@@ -13,6 +13,8 @@ from volbench.core.records.steps.oltp import OltpStep
 from volbench.core.suite.load import check_suite, load_suite
 from volbench.core.suite.model import PINNED_DURABILITY, SuiteFile
 from volbench.errors import UsageError
+from volbench.results.explain.rules.volume import all_along
+from volbench.results.response import samples
 
 SHIPPED = sorted(Path("suites").glob("*.yaml"))
 MINIMAL = "name: small\nsteps:\n  - kind: oltp\n    threads: [1, 8]\n    duration: 30s\n"
@@ -166,6 +168,14 @@ def test_every_scale_of_every_shipped_suite_is_well_formed(path: Path) -> None:
     suite, _ = load_suite(path)
     for name in suite.scales:
         assert load_suite(path, settings=[f"scale={name}"])[0].resolved().scale == name
+
+
+def test_the_first_look_is_as_long_as_rules_of_causes_and_slopes_ask_for() -> None:
+    """A window begins anywhere in a second of the samplers, and holds one whole interval less than seconds."""
+    suite = load_suite(Path("suites/quick.yaml"))[0].resolved()
+    [step] = suite.steps
+    assert isinstance(step, OltpStep)
+    assert step.duration_s / suite.sampling.interval_s - 1 >= max(samples.SAMPLES_MIN, all_along.SAMPLES_MIN)
 
 
 def test_a_step_on_files_needs_the_phase_that_makes_them() -> None:
