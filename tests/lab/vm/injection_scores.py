@@ -31,8 +31,15 @@ _COUNTED = {
 }
 """What a limit of each kind counts of a disk."""
 VERDICTS = ("right", "open", "wrong", "wrong and sure", "accused")
-FIRST = """At the first reading, by rules that no row had changed, of {count} steps that count: {said}. *open* names
-nothing, or one of two. *accused*: a calm step of which a cause is named."""
+FIRST = """
+## First readings
+
+What was named when a step was read the first time, by rules that no row of its generation had changed, of the steps
+that count and whose first reading is known. *open* names nothing, or one of two. *accused*: a calm step of which a
+cause is named.
+
+| generation | written down | steps | right | open | wrong | wrong and sure | accused |
+|---|---|--:|--:|--:|--:|--:|--:|"""
 QUIET_MS_MAX = 100.0
 """A write of a calm step takes less at the disk: emulated processors answer late."""
 HEAD = """# Causes made in a real kernel
@@ -40,7 +47,7 @@ HEAD = """# Causes made in a real kernel
 What `explain` names while QEMU's throttle groups, device mapper, control groups of version 2, netem and other
 programs act on MariaDB 11.8 in the virtual machine of `make lab-vm` ({circumstances}).
 [injections.yaml](../../../tests/lab/vm/injections.yaml) has each injection with its truth, written down before the
-first run; one was widened later (`frozen`), and says so.
+first run; two were widened later (`frozen`, `periodic-slow-commits`), and say so.
 `make lab-vm LAB_VM="inject --out DIR"` runs what has no results yet, `LAB_VM="pack --out DIR"` puts its runs into
 the sample tests/fixtures/real-kernels/runs, `LAB_VM=scores` writes this page from the sample with today's rules.
 Where an injection was run again, the last run counts.
@@ -149,11 +156,29 @@ def page(read: Sequence[tuple[Run, Proven]], kernels: str) -> str:
     rows = [_row(family, chosen) for family, chosen in sorted(families.items())]
     rows.append(_row("**all**", runs))
     head = HEAD.format(circumstances=f"kernel {kernels}", measured_s=conditions()["measured_s"])
-    first = [proven.first.partition(":")[0] for run, proven in read if run.injected and proven.first]
-    said = ", ".join(f"{verdict} {first.count(verdict)}" for verdict in VERDICTS)
     steps = ["", "## Steps", "", "| step | made | counters | named | when first read |", "|---|---|---|---|---|"]
-    rows += ["", FIRST.format(count=len(first), said=said), *steps, *starmap(_step, read)]
-    return head + "\n".join(rows) + "\n"
+    rows += [FIRST, *first_readings([(run.condition, proven.first) for run, proven in read if run.injected])]
+    return head + "\n".join([*rows, *steps, *starmap(_step, read)]) + "\n"
+
+
+def first_readings(first: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield a row for each generation of injections.yaml, and one of all.
+
+    Args:
+        first: names of injections that count, and what was said of each at its first reading; empty: not known.
+    """
+    verdicts = {name: said.partition(":")[0] for name, said in first if said}
+    names, generations = list(conditions()["injections"]), conditions()["generations"]
+    begins = [names.index(generation["from"]) for generation in generations]
+    for generation, begin, end in zip(generations, begins, [*begins[1:], len(names)], strict=True):
+        known = [verdicts[name] for name in names[begin:end] if name in verdicts]
+        yield _counts(generation["name"], generation.get("written", ""), known)
+    yield _counts("**all**", "", list(verdicts.values()))
+
+
+def _counts(name: str, written: str, verdicts: Sequence[str]) -> str:
+    counted = " | ".join(str(verdicts.count(verdict)) for verdict in VERDICTS)
+    return f"| {name} | {written} | {len(verdicts)} | {counted} |"
 
 
 def _row(name: str, runs: Sequence[Run]) -> str:

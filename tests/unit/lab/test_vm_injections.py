@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vm.injection_scores import prove
+from vm.injection_scores import first_readings, prove
 from vm.injections import PIECE, campaign, conditions, done, pieces
 from volbench.core.suite.load import load_suite
 
@@ -129,3 +129,22 @@ def test_every_injection_acts() -> None:
     assert {key for condition in INJECTIONS.values() for key in condition} <= known
     idle = {name for name, condition in INJECTIONS.items() if not {"throttle", "begin"} & condition.keys()}
     assert idle == {name for name, condition in INJECTIONS.items() if condition["family"] == "calm"}
+
+
+def test_first_readings_are_counted_by_generation() -> None:
+    said = [
+        ("calm", ""),
+        ("frozen", "wrong: server.stall 0.85"),
+        ("calm-reads", "right: none 0.92"),
+        ("cost-model-commits", "wrong and sure: server.stall 0.95"),
+        ("nbd-paused-reads", "right: storage.stall 0.92"),
+        ("client-paused", "accused: storage.sync_latency 0.75 (one of two)"),
+    ]
+    *generations, every = first_readings(said)
+    assert [row.split("|")[1].strip() for row in generations] == ["first", "second", "third"]
+    assert [row.partition("|")[2].split("|", 2)[2] for row in generations] == [
+        " 1 | 0 | 0 | 1 | 0 | 0 |",
+        " 1 | 1 | 0 | 0 | 0 | 0 |",
+        " 3 | 1 | 0 | 0 | 1 | 1 |",
+    ]
+    assert every == "| **all** |  | 5 | 2 | 0 | 1 | 1 | 1 |"
