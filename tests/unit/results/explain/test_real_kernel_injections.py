@@ -112,3 +112,11 @@ def test_a_write_of_a_log_is_its_sync_on_a_mount_that_writes_synchronously() -> 
     assert "a synchronous write of the log takes 27.5 ms" in first.evidence[0].text
     elsewhere = replace(case, mount_options=tuple(set(case.mount_options) - {"sync"}))
     assert "storage.sync_latency" not in causes(elsewhere)
+
+
+def test_a_volume_whose_disks_others_fill_is_not_slow_by_itself() -> None:
+    """A check of a RAID reads 6 MiB a second of each member; the array itself does 3 to 42 operations a second."""
+    case = recorded_step("raid1-check-commits")
+    assert causes(case)[0] == "interference.io"
+    assert "storage.degraded" not in causes(case)
+    assert causes(replace(case, below=None))[0] == "storage.degraded"

@@ -11,6 +11,7 @@ from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.rule import CACHE_TAKEN, FEW_OPERATIONS, LAZY_LOAD, Rule
+from volbench.results.explain.rules.host.foreign import others_have_most
 from volbench.results.explain.rules.shared_evidence import context, explains_little
 from volbench.results.explain.rules.volume.credits import first_empty
 from volbench.results.explain.wording import clock, number, percent, row
@@ -20,6 +21,7 @@ from volbench.results.stats.grid import Mask, mean, median, quantile
 def few_operations(case: Case) -> Iterator[Cause]:
     """Busy and slow at a few operations a second: no limit of any known volume, and nothing shows one.
 
+    Nor is it the volume's where others have most of what it, or the disks below it, do.
     A control group, a hypervisor or a storage system may set a lower limit than any volume on sale has. Where the
     evidence of a limit is there, such as a meter's regularity, it is that limit.
     """
@@ -39,7 +41,7 @@ def few_operations(case: Case) -> Iterator[Cause]:
         return
     if float(device.iops[few].sum()) * case.grid.width_s < limit.DEGRADED_OPERATIONS_MIN:
         return
-    if _is_at_limit(case, few):
+    if _is_at_limit(case, few) or others_have_most(case):
         return
     before = median(waits[~slow & np.isfinite(waits)])
     first = int(np.flatnonzero(few)[0])
