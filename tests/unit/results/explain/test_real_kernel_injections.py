@@ -120,3 +120,17 @@ def test_a_volume_whose_disks_others_fill_is_not_slow_by_itself() -> None:
     assert causes(case)[0] == "interference.io"
     assert "storage.degraded" not in causes(case)
     assert causes(replace(case, below=None))[0] == "storage.degraded"
+
+
+def test_what_takes_speed_for_a_part_of_a_step_comes_before_what_is_there_all_along() -> None:
+    """A volume that is slow for 2.5 of each 6.5 s, and one that stands twice for 2.9 s, on CPUs that are busy."""
+    slow, standing = (recorded_step(name) for name in ("periodic-slow-commits", "nbd-paused-reads"))
+    assert causes(slow)[:2] == ["storage.degraded", "cpu.server_saturated"]
+    assert causes(standing)[:2] == ["storage.stall", "cpu.server_saturated"]
+    (loss,) = (row for row in findings(standing)[0].evidence if row.metric == "loss")
+    assert loss.value == pytest.approx(5.8 / 22, abs=0.03)
+    assert "of the step's speed was lost in it" in loss.text
+
+
+def test_syncs_that_are_slow_all_along_come_before_the_stands_that_they_bring() -> None:
+    assert causes(recorded_step("lvm-snapshot"))[:2] == ["storage.sync_latency", "storage.stall"]

@@ -12,7 +12,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.rule import CACHE_TAKEN, FEW_OPERATIONS, LAZY_LOAD, Rule
 from volbench.results.explain.rules.host.foreign import others_have_most
-from volbench.results.explain.rules.shared_evidence import context, explains_little
+from volbench.results.explain.rules.shared_evidence import context, effect_rows, explains_little, loss_rows
 from volbench.results.explain.rules.volume.credits import first_empty
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Mask, mean, median, quantile
@@ -76,13 +76,14 @@ def few_operations(case: Case) -> Iterator[Cause]:
             )
         )
     checks = [True, rose]
+    effects = [effect for effect in effect_rows(case, few) if effect.is_worse]
     yield Cause(
         cause="storage.degraded",
         decided_by="before and after" if rose else "level",
         window_s=(at - case.grid.width_s, float(case.grid.t_s[int(np.flatnonzero(few)[-1])])),
         share=case.storage_share,
         checks=tuple(checks),
-        evidence=(*rows, *_more_traffic(case, first), *context(case)),
+        evidence=(*rows, *_more_traffic(case, first), *loss_rows(effects), *context(case)),
         advice="The cause is outside this host's own load: ask for the volume's own history (credit balance, volume"
         " status, provider events), for snapshots and neighbours on the same storage. More provisioned IOPS are"
         " no answer to a volume that does not give a tenth of the least.",

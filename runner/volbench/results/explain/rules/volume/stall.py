@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from volbench.core.records.named_metrics import Client
+from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
@@ -12,6 +15,7 @@ from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.stalls import Stall, stalled_together
 from volbench.results.explain.rule import FEW_OPERATIONS, STALL, Rule
 from volbench.results.explain.rules.shared_evidence import (
+    STANDING_MIN,
     context,
     stand_loss_rows,
     stand_share,
@@ -19,7 +23,8 @@ from volbench.results.explain.rules.shared_evidence import (
     stands_text,
 )
 from volbench.results.explain.rules.stands import has_limits
-from volbench.results.explain.wording import clock, number, row
+from volbench.results.explain.wording import clock, number, percent, row
+from volbench.results.stats.grid import mean
 
 STALLS_SHOWN = 5
 _ADVICE = (
@@ -95,10 +100,25 @@ def stall_findings(case: Case) -> Iterator[Cause]:
                 "s",
                 f"{who} for {number(total)} s{_in_all(together)}: {_times(case, together)}",
             ),
+            *_loss_rows(case, total),
             *context(case),
         ),
         advice=_ADVICE,
     )
+
+
+def _loss_rows(case: Case, seconds: float) -> Iterator[EvidenceRow]:
+    """What of the step's speed was lost in stands, where they are a good part of it.
+
+    Between them the load went on: what was there all along explains that time, and no more than it.
+    """
+    tps, still = case.at(Client.tps), case.stalled
+    usual = None if tps is None or still.all() else mean(tps[~still])
+    if tps is None or not usual or seconds < STANDING_MIN * case.length_s:
+        return
+    missing = float(np.nansum(np.maximum(0.0, usual - tps[still]))) * case.grid.width_s
+    loss = min(seconds, missing / usual) / case.length_s
+    yield row("loss", loss, "1", f"{percent(loss)} of the step's speed was lost in it")
 
 
 def _brief(case: Case) -> Iterator[Cause]:
