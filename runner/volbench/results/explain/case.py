@@ -46,9 +46,12 @@ from volbench.results.explain.evidence.processors import (
     cpu_account,
     task_use,
 )
-from volbench.results.explain.evidence.stalls import Stall, client_stalls, storage_stalls
+from volbench.results.explain.evidence.stalls import Stall, client_stalls, storage_stalls, without_stalls
 from volbench.results.explain.given import Given
 from volbench.results.stats.grid import Floats, Mask, mean, median
+
+STAND_ARRIVALS_MIN = 5.0
+"""Arrivals that are expected in a time in which none ended: fewer are missing by chance (e**-5 is 0.7 %)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,12 +318,16 @@ class Case(Given):
         """Whether a load at a rate of its own gets it, with clients that mostly have nothing to wait for.
 
         Arrivals are by chance (Poisson): of n that are expected, sqrt(n) more or fewer come within one deviation.
+        A stand of its clients, which is too long for chance, is a finding of its own: the rest of the step counts.
         """
         if self.rate is None or self.tps is None or not self.threads or self.budget is None:
             return False
-        waiting, expected = (mean(self.budget.statement_s) or 0.0) / self.threads, self.rate * self.length_s
-        least = limit.SERVED_MIN * expected - limit.SERVED_DEVIATIONS * math.sqrt(expected)
-        return self.tps * self.length_s >= least and waiting < limit.SERVED_WAIT_MAX
+        waiting = (mean(self.budget.statement_s) or 0.0) / self.threads
+        stands = tuple(one for one in self.client_stalls if one.length_s * self.rate >= STAND_ARRIVALS_MIN)
+        moving = without_stalls(self.grid, stands)
+        length_s, tps = len(moving) * moving.width_s, mean(moving.column(*Client.tps)) or 0.0
+        least = limit.SERVED_MIN * self.rate * length_s - limit.SERVED_DEVIATIONS * math.sqrt(self.rate * length_s)
+        return tps * length_s >= least and waiting < limit.SERVED_WAIT_MAX
 
     @property
     def storage_share(self) -> float | None:

@@ -134,3 +134,13 @@ def test_what_takes_speed_for_a_part_of_a_step_comes_before_what_is_there_all_al
 
 def test_syncs_that_are_slow_all_along_come_before_the_stands_that_they_bring() -> None:
     assert causes(recorded_step("lvm-snapshot"))[:2] == ["storage.sync_latency", "storage.stall"]
+
+
+def test_a_load_is_served_that_gets_its_rate_but_for_stands_of_its_client() -> None:
+    """The client is stopped for 2.5 s three times: neither the server nor the volume has to do with it."""
+    case = recorded_step("client-paused")
+    tps, of_clients = case.grid.column("client", "tps"), ("client", "tps", "")
+    assert tps is not None
+    assert case.is_served
+    assert causes(case) == []
+    assert not with_columns(case, {of_clients: tps / 2}).is_served
