@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from volbench.core.records.named_metrics import Mountstats
 from volbench.core.records.report import EvidenceRow
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
@@ -92,8 +93,10 @@ CAUSES = (
             " sessions hold row locks while they sync, the finding says so. Where the device took a small part of"
             " the syncs, it is one of two: the rest waits for a CPU or for a limit above the device. A load with a"
             " rate of its own that gets it, with clients that mostly have nothing to do, is held back by no sync of"
-            " less than 8 ms. A journal on a device of its own counts with what that device takes. On a file system"
-            " that is mounted `sync`, writes of a log count as its syncs."
+            " less than 8 ms. Over NFS, on CPUs that are saturated, a sync is one of two where an operation is fast"
+            " without a queue, and not named where the load gets its rate: the client's threads wait for a CPU."
+            " A journal on a device of its own counts with what that device takes. On a file system that is mounted"
+            " `sync`, writes of a log count as its syncs."
         ),
         advice=(
             "Use storage with a lower write and flush latency, or batch commits (group commit). Relaxing"
@@ -124,7 +127,8 @@ def _slow_files(case: Case) -> Iterator[Cause]:
     read_ms = data_read_ms(case)
     reads = budget.share("data_reads")
     if read_ms is not None and _is_slow(case, read_ms, limit.READ_SLOW_MS) and _matters(case, reads, much=much):
-        yield _slow(case, "storage.read_latency", reads, "read", read_ms, limit.READ_SLOW_MS)
+        finding = _slow(case, "storage.read_latency", reads, "read", read_ms, limit.READ_SLOW_MS)
+        yield _perhaps_cpus(case, finding, limit.READ_SLOW_MS)
     sync_ms = slowest_sync_ms(case)
     share = budget.share("redo_sync", "binlog_sync", "binlog_group", "doublewrite")
     # Commits that wait for another's sync are seen as neither. Who waits for a lock waits for what its holder does:
@@ -134,12 +138,37 @@ def _slow_files(case: Case) -> Iterator[Cause]:
     if sync_by_volume(case) is not None:  # the rules of the server name it
         return
     if sync_ms is not None and _is_slow(case, sync_ms, limit.SYNC_SLOW_MS) and _matters(case, share, much=much):
-        yield _perhaps_above(case, _slow(case, SYNC_LATENCY, share, "sync", sync_ms, limit.SYNC_SLOW_MS))
+        finding = _slow(case, SYNC_LATENCY, share, "sync", sync_ms, limit.SYNC_SLOW_MS)
+        yield _perhaps_above(case, _perhaps_cpus(case, finding, limit.SYNC_SLOW_MS))
 
 
 def _is_slow(case: Case, each_ms: float, threshold_ms: float) -> bool:
     """Whether an operation takes long; clearly so where the load gets its rate and nobody has to wait."""
+    if case.is_served and _answers_wait_for_cpus(case, threshold_ms):
+        return False
     return each_ms >= (CLEARLY if case.is_served else 1.0) * threshold_ms
+
+
+def _answers_wait_for_cpus(case: Case, threshold_ms: float) -> bool:
+    """Whether an NFS server that is fast without a queue may be slow by this host's CPUs alone.
+
+    The client's own threads send a request and take its answer in, and wait for a CPU for both: on CPUs that are
+    saturated the times that it counts are no times of the server. An interrupt of a disk waits for no thread.
+    """
+    floor = case.base_await_ms
+    is_remote = case.device is not None and case.device.source == Mountstats.r_await_ms.source
+    return is_remote and case.cpu_bound and (floor is None or floor < threshold_ms)
+
+
+def _perhaps_cpus(case: Case, finding: Cause, threshold_ms: float) -> Cause:
+    """One of two where answers of an NFS server may have waited for CPUs of this host."""
+    if not _answers_wait_for_cpus(case, threshold_ms):
+        return finding
+    text = (
+        f"the host's CPUs are {percent(case.cpu_busy or 0.0)} busy, and the NFS client's threads wait for them"
+        " before and after the server works: its times may be waits for a CPU"
+    )
+    return replace(finding, one_of_two=True, evidence=(*finding.evidence, row("cpus_of_client", None, "1", text)))
 
 
 def _perhaps_above(case: Case, finding: Cause) -> Cause:
