@@ -163,3 +163,22 @@ def test_answers_of_an_nfs_server_that_wait_for_cpus_of_this_host_accuse_no_volu
         finding for finding in findings(with_columns(closed, idle)) if finding.cause == "storage.sync_latency"
     )
     assert not sync.one_of_two
+
+
+def test_tasks_that_wait_for_io_while_no_disk_is_busy_wait_above_it() -> None:
+    """io.cost holds the group back: tasks wait for I/O in 68 % of the time, the disk is busy in 11 %."""
+    case = recorded_step("cost-model-commits")
+    first = findings(case)[0]
+    assert first.cause == "host.io_wait"
+    assert "held_above_ratio" in {row.metric for row in first.evidence}
+    assert "server.stall" not in causes(case)
+    assert "host.io_wait" not in causes(without_waits(case))
+
+
+def without_waits(case: Case) -> Case:
+    """The step as if no task of the host had waited for I/O."""
+    return with_columns(case, {(PSI.io_some_ratio.source, PSI.io_some_ratio.name, ""): 0.0})
+
+
+def test_a_server_that_is_paused_is_not_held_by_what_its_disk_does() -> None:
+    assert causes(recorded_step("server-paused"))[0] == "server.stall"

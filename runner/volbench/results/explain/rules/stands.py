@@ -12,6 +12,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import VOLUME_CHANGES_LITTLE, Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.device import DIRECTIONS
+from volbench.results.explain.evidence.held_above import is_held_above
 from volbench.results.explain.evidence.layers import configured_limits
 from volbench.results.explain.evidence.processors import SERVER
 from volbench.results.explain.rule import Rule
@@ -95,9 +96,16 @@ def standing_findings(case: Case) -> Iterator[Cause]:
 
 
 def has_limits(case: Case) -> bool:
-    """Whether the server's control group has a limit of I/O: what waits for it stands, and the device is idle."""
+    """Whether something above the device holds operations all along: what waits for it stands, the device is idle.
+
+    A limit of I/O of the server's control group, or what no figure shows but that tasks wait for I/O and no disk is
+    busy, between the stands as well.
+    """
     limits = [maximum for way in DIRECTIONS for maximum in configured_limits(case.grid, way).values()]
-    return any(bool(np.isfinite(maximum).any()) for maximum in limits)
+    if any(bool(np.isfinite(maximum).any()) for maximum in limits):
+        return True
+    around = stands_of(case).around(len(case.grid))
+    return not around.all() and is_held_above(case.grid, ~around)
 
 
 RULES = (Rule(name="all clients stand", causes=frozenset({"server.stall"}), find=standing_findings),)

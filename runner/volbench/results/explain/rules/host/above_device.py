@@ -20,6 +20,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import VOLUME_CHANGES_LITTLE, Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.device import DIRECTIONS, Direction, Resource
+from volbench.results.explain.evidence.held_above import held_above, is_held_above
 from volbench.results.explain.evidence.layers import (
     cgroup_flow,
     configured_limits,
@@ -55,7 +56,7 @@ GAP_S = 5.0
 HOST_LIMIT, HOST_WAIT = "host.io_limit", "host.io_wait"
 _LOOK_ABOVE = (
     "Look above the volume: limits of the server's control group (docker inspect: BlkioDevice*; systemctl show -p"
-    " IOReadIOPSMax; io.max or blkio.throttle.* of the pod's cgroup), the filesystem, the device's queue."
+    " IOReadIOPSMax; io.max, blkio.throttle.* or io.cost.qos of the cgroup), the filesystem, the device's queue."
 )
 _ELSEWHERE = (
     "A sync waits for more than this volume: {reason}. Look at that device (iostat -x), then above the volume"
@@ -98,8 +99,10 @@ CAUSES = (
             "The same reads take longer in the server than at the device (Little's law, layer by layer). There"
             " is no plateau. Of a step of fio, at least half of its streams' time is neither at the device nor on"
             " a CPU nor waiting for one; where what passes is as even as a meter lets it, that is"
-            " `host.io_limit`. Where others use the disk, or a task of the suite or a limit above the volume is"
-            " named, it must show in the time without them: a sync waits for what others have in the journal."
+            " `host.io_limit`. Waits for CPUs do not hide it where in 30 % of the time a task of the host waits"
+            " for I/O (PSI) and no disk is busy. Where others use the disk, or a task of the suite or a limit above"
+            " the volume is named, it must show in the time without them: a sync waits for what others have in the"
+            " journal."
         ),
         advice=(
             "Look at the file system, the device's queue and the host's CPU pressure. A faster volume does not"
@@ -273,7 +276,7 @@ def _unnamed(case: Case, lost: LostTime) -> Cause | None:
     """A meter that nothing names, where what passes it comes as regularly as only a meter lets it; else a wait."""
     limits = host_limits(case, lost)
     cpus_lack = case.cpu_bound or case.is_throttled or _cpus_had_as_much(case, lost)
-    if not limits and cpus_lack and not _cpu_is_little(case, lost):
+    if not limits and cpus_lack and not _cpu_is_little(case, lost) and not is_held_above(case.grid):
         return None  # an operation that is done waits for a CPU, too
     if not limits and _lost_in_stands_only(case, lost.direction):
         return None
@@ -294,12 +297,20 @@ def _unnamed(case: Case, lost: LostTime) -> Cause | None:
         window_s=window_s,
         share=lost.share,
         checks=tuple(checks),
-        evidence=(*rows, *context(case)),
+        evidence=(*rows, *_held_rows(case), *context(case)),
         advice=_LOOK_ABOVE if elsewhere is None else _ELSEWHERE.format(reason=elsewhere),
         volume_advice=VOLUME_CHANGES_LITTLE if elsewhere is None else "",
         one_of_two=elsewhere is not None,
         decided_by="metered" if limits else "level",
     )
+
+
+def _held_rows(case: Case) -> Iterator[EvidenceRow]:
+    """That tasks wait for I/O while no disk has any, where they do so for much of the time."""
+    held = held_above(case.grid)
+    if held is not None and is_held_above(case.grid):
+        text = f"in {percent(held)} of the time, at least, a task waits for I/O while no disk is busy (PSI)"
+        yield row("held_above_ratio", held, "1", text)
 
 
 def _lost_in_stands_only(case: Case, direction: Direction) -> bool:
