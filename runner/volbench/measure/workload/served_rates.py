@@ -60,11 +60,24 @@ def outcome_of(
     after = [rate for rate in rates if rate.t_s > asked_s]
     during = [rate.per_s for rate in after if changed_s is None or rate.t_s <= changed_s]
     if len(during) >= SECONDS:
-        values["dip_ratio"] = float(np.convolve(during, np.ones(SECONDS) / SECONDS, "valid").min()) / usual
+        values["dip_ratio"] = _fewest_per_s(during) / usual
     for first in range(len(after) - SECONDS + 1):
         if all(rate.per_s > MORE * usual for rate in after[first : first + SECONDS]):
             values["new_limit_after_s"] = after[first].t_s - asked_s
             return values, ()
     if changed_s is None:
         return values, ("the load did no more operations while it was watched",)
-    return values, ("the load did no more operations with the new limits: it met no limit, or meets another",)
+    notes = ["the load did no more operations with the new limits: it met no limit, or meets another"]
+    changed = [rate.per_s for rate in after if rate.t_s > changed_s]
+    if (
+        values.get("dip_ratio", 1.0) < 1
+        and len(changed) >= SECONDS
+        and _fewest_per_s(changed) <= _fewest_per_s(during)
+    ):
+        notes.append("seconds with the new limits had as few operations: the dip may be none of the change")
+    return values, tuple(notes)
+
+
+def _fewest_per_s(rates: Sequence[float]) -> float:
+    """Return the fewest operations a second of SECONDS in a row."""
+    return float(np.convolve(rates, np.ones(SECONDS) / SECONDS, "valid").min())

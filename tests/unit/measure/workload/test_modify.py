@@ -43,6 +43,16 @@ def test_a_load_that_asks_for_no_more_has_no_new_limit() -> None:
     assert notes
 
 
+@pytest.mark.parametrize(("changed", "doubted"), [((3, 1100.0), True), ((3, 1900.0), False)])
+def test_a_dip_is_doubted_where_seconds_with_the_new_limits_are_as_low(
+    changed: tuple[int, float], doubted: bool
+) -> None:
+    """2 threads on a machine with other work: 0.63 of the operations of before, and as few after the change."""
+    values, notes = outcome_of(observed((5, 1900.0), (5, 1200.0), (6, 1900.0), changed), 5.0, 10.0)
+    assert values["dip_ratio"] == pytest.approx(1200 / 1900)
+    assert any("may be none of the change" in note for note in notes) is doubted
+
+
 def test_one_second_with_more_is_no_new_limit() -> None:
     values, _ = outcome_of(observed((10, 3000.0), (1, 4000.0), (9, 3000.0)), 5.0, 10.0)
     assert "new_limit_after_s" not in values
