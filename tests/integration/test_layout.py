@@ -87,18 +87,17 @@ def mounted(directory: Path, *options: str) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(directory)], check=False, capture_output=True)
 
 
-@pytest.mark.mysqld
-def test_a_log_volume_that_is_full_ends_the_run_and_is_named(local: Bench) -> None:
+def test_a_log_volume_that_is_full_ends_the_run_and_is_named(bench: Bench) -> None:
     """It has room for the copy of the redo log, and none for the binary log: exit code 3, and which volume."""
-    (local.root / "data").mkdir()
-    with mounted(local.root / "binlog", "-t", "tmpfs", "-o", "size=2m", "volbench-test") as directory:
-        spec = f"data:path:{local.root / 'data'},binlog:path:{directory}"
-        ended = run_on(local, spec, *WRITES, AT_FULL_SPEED, "dataset.rows=20000", "steps.0.duration=60s")
+    (bench.root / "data").mkdir()
+    with mounted(bench.root / "binlog", "-t", "tmpfs", "-o", "size=2m", "volbench-test") as directory:
+        spec = f"data:path:{bench.root / 'data'},binlog:path:{directory}"
+        ended = run_on(bench, spec, *WRITES, AT_FULL_SPEED, "dataset.rows=20000", "steps.0.duration=60s")
         assert ended.code == 3, ended.output
         assert "the volume is full" in ended.output
         assert "binary log (binlog)" in ended.output
         assert list(directory.iterdir()) == []
-    assert list((local.root / "data").iterdir()) == []
+    assert list((bench.root / "data").iterdir()) == []
 
 
 @pytest.mark.mysqld
