@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
     "*.md",
     "docs/*.md",
+    "docs/questions/*.md",
     "suites/**/*.md",
     "results/README.md",
     "results/examples/**/*.md",

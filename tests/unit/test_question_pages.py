@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import site_pages
 from command_line import ROOT
 
 from volbench.core.plan.step_needs import check_needs
@@ -36,6 +37,14 @@ def test_the_index_names_every_page() -> None:
     index = (PAGES / "README.md").read_text()
     pages = {page.name for page in PAGES.glob("*.md")} - {"README.md"}
     assert {name for name in pages if f"]({name})" not in index} == set()
+
+
+def test_the_documentation_site_has_every_page_in_its_menu() -> None:
+    menu = (ROOT / "mkdocs.yml").read_text()
+    shown = {path for pattern in site_pages.PAGES for path in ROOT.glob(pattern)}
+    for page in PAGES.glob("*.md"):
+        assert page in shown, page
+        assert f": docs/questions/{page.name}\n" in menu, page
 
 
 def test_there_are_suites_of_pages() -> None:
