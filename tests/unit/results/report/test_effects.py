@@ -100,6 +100,17 @@ def test_two_cells_of_each_level_do_not_show_that_no_factor_matters(tmp_path: Pa
     assert "not the bottleneck" not in of_mode
 
 
+def test_a_sweep_without_valid_cells_acquits_no_factor(swept: RunDirectory, report: Report) -> None:
+    """`no factor is shown to change ...` stood above 5.7 times as many transactions, all in disturbed cells."""
+    unknown = {"ratio": None, "ci": None, "verdict": "inconclusive"}
+    row = sweep_row(swept.run, [effect.model_copy(update=unknown) for effect in report.effects], [])
+    assert row is not None
+    first, *rest = row.conclusions
+    assert first.startswith("read-write on fsx: no effect could be estimated from valid cells, so what changes ")
+    assert not any("no factor is shown" in sentence for sentence in row.conclusions)
+    assert rest == [] or all("fsx" not in sentence for sentence in rest)
+
+
 def test_a_page_says_what_a_change_is_of_and_why_a_row_is_open(swept: RunDirectory, report: Report) -> None:
     """`0 %` stood beside 2.89 and 2.84 s, `open` beside [+13 %, +85 %], and the page named another estimator."""
     first = next(effect for effect in report.effects if effect.primary and effect.verdict == "better")

@@ -81,7 +81,9 @@ def _of_step(where: str, group: Sequence[EffectRow], cause: FindingRow | None) -
         amount = f"{level_cells(largest)} {'is' if largest.runs == (1, 1) else 'are'}"
         text = f"the largest measured change is {_factor_text(largest)}: {_figures(largest)}"
         yield f"{where}: {amount} too few to tell what changes {name}; {text}."
-    elif not decided or largest is None:
+    elif not estimated or largest is None:
+        yield f"{where}: no effect could be estimated from valid cells, so what changes {name} is not known."
+    elif not decided:
         yield f"{where}: no factor is shown to change {name} beyond the margin."
     else:
         yield f"{where}: {_factor_text(largest)} matters most for {name}: {_figures(largest)}, {largest.verdict}."
