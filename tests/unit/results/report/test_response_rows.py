@@ -67,6 +67,18 @@ def test_a_steady_load_says_what_would_tell_its_response() -> None:
     assert tables.undetermined[0].advice in response_sentences(tables)[0]
 
 
+def test_a_slope_that_is_not_sharp_is_said_to_be_none_and_what_would_sharpen_it() -> None:
+    """A demo beside other work had rows, 14.4 [4.04, 24.8], and not a word on what a millisecond costs."""
+    tables = response_tables(explained(view(1)), ["v"])
+    rows = tuple(row.model_copy(update={"slope": 14.4, "ci": (4.04, 24.8)}) for row in tables.rows)
+    (sentence,) = response_sentences(replace(tables, rows=rows), of_step="read-only")
+    assert "is not known well: each millisecond of a read of data files 14.4 [4.04, 24.8] ms. To" in sentence
+    assert "more cells" in sentence
+    nothing = tuple(row.model_copy(update={"ci": (-1e6, 1e6)}) for row in tables.rows)
+    (sentence,) = response_sentences(replace(tables, rows=nothing))
+    assert "is not known well. To know it, measure longer cells" in sentence
+
+
 def test_classes_of_statements_are_limited_and_so_are_points() -> None:
     tables = response_tables(explained(*(view(n, queries=QUERIES_MAX + 3) for n in range(40))), ["v"])
     assert len({row.query for row in tables.rows} - {""}) == QUERIES_MAX

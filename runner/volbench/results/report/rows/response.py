@@ -11,7 +11,7 @@ import numpy as np
 from volbench.core.base.text import number
 from volbench.core.records.report import NoResponseRow, ResponsePointRow, ResponseRow
 from volbench.results.explain.run import RunExplanation, StepView
-from volbench.results.response.estimate import LOG_SYNC, estimate, with_one_log
+from volbench.results.response.estimate import LOG_SYNC, UNDETERMINED, estimate, with_one_log
 from volbench.results.response.model import NoResponse, Response, Slope
 from volbench.results.response.samples import CellSamples
 
@@ -85,7 +85,7 @@ def response_tables(explained: RunExplanation, volumes: Sequence[str]) -> Respon
 
 
 def response_sentences(tables: ResponseTables, *, of_step: str | None = None) -> tuple[str, ...]:
-    """Return a sentence for each load whose response is determined; where none is, one on what would help.
+    """Return a sentence for each load whose response is determined; where none is sharp, one on what would help.
 
     Args:
         of_step: of this step only.
@@ -104,7 +104,9 @@ def response_sentences(tables: ResponseTables, *, of_step: str | None = None) ->
             f"What a millisecond of the volume costs is not determined: {first.reason}. To determine it,"
             f" {first.advice}.",
         )
-    return tuple(sentences)
+    return tuple(sentences) or tuple(
+        text for step in list(steps)[:1] if (text := _wide_sentence(tables.rows, step))
+    )
 
 
 UNKNOWN = "not known"
@@ -184,6 +186,20 @@ def _sentence(rows: Iterable[ResponseRow], step: str) -> str:
             phrases.append(", ".join(filter(None, clauses)))
     text = "; ".join(phrases)
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def _wide_sentence(rows: Iterable[ResponseRow], step: str) -> str:
+    """Return what is known of a load none of whose slopes is sharp: the one of most effect, and what would help."""
+    of_step = [row for row in rows if row.step == step and row.statistic == "mean" and not row.query]
+    if not of_step:
+        return ""
+    row = max(of_step, key=lambda row: abs(row.slope) * row.await_ms)
+    text = slope_text(row)
+    figure = "" if text == UNKNOWN else f": each millisecond of {TITLES[row.term]} {text} ms"
+    return (
+        f"What a millisecond of the volume costs a transaction of {step} is not known well{figure}. To know it,"
+        f" {UNDETERMINED.advice}."
+    )
 
 
 def _query_text(rows: Sequence[ResponseRow], about: ResponseRow) -> str:
