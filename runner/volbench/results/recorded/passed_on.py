@@ -72,8 +72,7 @@ def passed_on(text: str) -> PassedOn:
     for read in (_iso, _syslog, _epoch, _clock):
         if read is _clock and _OF_A_LOAD.search(text) is None:
             continue  # a time of day alone may as well be the tool's own, as sar and collectl have it
-        ends = [read(line) for line in lines]
-        if not _is_most([end is not None for end, line in zip(ends, lines, strict=True) if line.strip()]):
+        if (ends := _ends_of_most(lines, read)) is None:
             continue
         rest = [line if end is None else line[end[0] :] for line, end in zip(lines, ends, strict=True)]
         rest = _without(rest, _STREAM)
@@ -85,6 +84,20 @@ def passed_on(text: str) -> PassedOn:
             host=host,
         )
     return PassedOn(text="\n".join(lines) if lines != text.splitlines() else text)
+
+
+def _ends_of_most(lines: Sequence[str], read: Callable[[str], _Ended | None]) -> list[_Ended | None] | None:
+    """Return what `read` finds in each line; None as soon as too many lines that are not empty have nothing."""
+    filled = sum(1 for line in lines if line.strip())
+    ends: list[_Ended | None] = []
+    missed = 0
+    for line in lines:
+        ends.append(read(line))
+        if ends[-1] is None and line.strip():
+            missed += 1
+            if filled - missed < _SHARE_MIN * filled:
+                return None
+    return ends if filled >= _LINES_MIN else None
 
 
 def _is_most(told: Sequence[bool]) -> bool:
@@ -106,20 +119,23 @@ def _quoted(lines: list[str]) -> list[str]:
 
 def _numbered(lines: list[str]) -> list[str]:
     """Without numbers that count the lines (`cat -n`, `nl -ba`, `grep -n`)."""
-    found = [_NUMBER.match(line) for line in lines]
-    numbers = [int(one[1][:18]) for one in found[:_LOOKED_AT] if one is not None]
+    begin = [_NUMBER.match(line) for line in lines[:_LOOKED_AT]]
+    numbers = [int(one[1][:18]) for one in begin if one is not None]
     if len(numbers) < max(_LINES_MIN, _SHARE_MIN * len(lines[:_LOOKED_AT])):
         return lines
     if any(after - before != 1 for before, after in pairwise(numbers)):
         return lines
+    found = [_NUMBER.match(line) for line in lines]
     return [line if one is None else line[one.end() :] for line, one in zip(lines, found, strict=True)]
 
 
 def _named(lines: list[str]) -> list[str]:
     """Without the name of a container (`db-1  | `), where it is the same in all lines."""
+    if any(_NAME.match(line) is None for line in lines if line.strip()):
+        return lines
     found = [_NAME.match(line) for line in lines if line.strip()]
     names = {one[1] for one in found if one is not None}
-    if len(found) < _LINES_MIN or len(names) != 1 or None in found:
+    if len(found) < _LINES_MIN or len(names) != 1:
         return lines
     return [_NAME.sub("", line, count=1) for line in lines]
 
