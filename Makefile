@@ -23,6 +23,7 @@ LAB_TYPES := $(BIN)/mypy --follow-imports=silent --cache-dir .mypy_cache/lab
 CHECK ?= tests/unit tests/contract tests/golden tests/sentences
 # Files with tests that need a cluster: to collect all others takes longer than most of these tests.
 CLUSTER_TESTS ?= $(sort $(shell grep -rl 'pytest\.mark\.kubernetes' tests --include='test_*.py'))
+CLUSTER_MARK ?= kubernetes and not slow
 CHECKED ?= not slow and not docker and not kubernetes and not emulator and not browser and not mysqld and not nfs
 RUNS ?= 5
 EXAMPLE_RUNS ?= .cache/example-runs
@@ -39,7 +40,7 @@ LAB_VM ?= image
 CAUSES ?= PYTHONPATH=tests/lab:tests/support $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-profiles test-emulator posix-suites volume-image check fuzz lint lint-package lint-labs format docs examples examples-archive mutants proofread changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-kubernetes-slow test-profiles test-emulator posix-suites volume-image check fuzz lint lint-package lint-labs format docs examples examples-archive mutants proofread changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -71,8 +72,12 @@ test-kubernetes: ## the tests of the kubernetes target, on the current context's
 	@$(BOOTSTRAP) test
 	@made=; $(BIN)/python -c 'import sys; sys.path.insert(0, "tests/support"); import cluster_run; sys.exit(not cluster_run.ready().present)' \
 	  || made=yes; $(BOOTSTRAP) cluster && \
-	  REQUIRE=kubernetes $(BIN)/python -m pytest -m "kubernetes and not slow" --durations=15 $(CLUSTER_TESTS) $(PYTEST); code=$$?; \
+	  REQUIRE=kubernetes $(BIN)/python -m pytest -m "$(CLUSTER_MARK)" --durations=15 $(CLUSTER_TESTS) $(PYTEST); code=$$?; \
 	  [ -z "$$made" ] || $(PYTHON) tests/lab/kubernetes down; exit $$code
+
+test-kubernetes-slow: ## the kubernetes target with real Kueue, which the lab cluster compiles once, and with queues of a test
+	@$(MAKE) --no-print-directory test-kubernetes CLUSTER_MARK="kubernetes and slow" \
+	  CLUSTER_TESTS="tests/integration/test_kubernetes_queue.py tests/integration/test_kubernetes_kueue.py"
 
 test-profiles: ## MySQL and MariaDB on every emulated profile, killed and without power; writes the table of what they kept
 	@$(BOOTSTRAP) test

@@ -9,6 +9,7 @@ python3 tests/lab/kubernetes volume add|remove NAME [DIRECTORY] [SIZE]
 python3 tests/lab/kubernetes images             brings newly built images to the nodes
 python3 tests/lab/kubernetes helm               compiles helm once, prints where it is
 python3 tests/lab/kubernetes csi add|remove SOURCES   a CSI driver with snapshots, from checkouts of kubernetes-csi
+python3 tests/lab/kubernetes kueue add|all|remove   Kueue, compiled once; all: it suspends jobs without a queue too
 python3 tests/lab/kubernetes api stop|start     for tests of an API server that is away
 """
 
@@ -27,6 +28,7 @@ from control_plane import start_api_server, start_controllers, start_etcd, stop_
 from csi import add_csi, remove_csi
 from daemons import LabFailed, is_mounted, run
 from images import PROVISIONER, SHELL, import_docker_images
+from kueue import add_kueue, remove_kueue
 from layout import HERE, NODES_MAX, Layout, NodePlaces, find_layout
 from nodes import (
     add_node,
@@ -73,6 +75,7 @@ def up(layout: Layout, nodes: int) -> None:
 
 def down(layout: Layout) -> None:
     """End everything of this lab, and nothing else."""
+    remove_kueue(layout)
     remove_csi(layout)
     for number in numbers(layout):
         remove_node(layout, number)
@@ -130,6 +133,7 @@ def _arguments() -> argparse.Namespace:
     csi.add_argument(
         "sources", nargs="?", type=Path, default=Path(), help="a directory with the checkouts; only to add"
     )
+    add_subparsers.add_parser("kueue").add_argument("what", choices=["add", "all", "remove"])
     add_subparsers.add_parser("api").add_argument("what", choices=["stop", "start"])
     return parser.parse_args()
 
@@ -155,11 +159,16 @@ def _volume(layout: Layout, description: str, name: str, directory: str, size: s
         remove_volume(layout, name)
 
 
-def _csi(layout: Layout, description: str, sources: Path) -> None:
-    if description == "add":
-        add_csi(layout, sources)
-    else:
-        remove_csi(layout)
+def _controllers(layout: Layout, arguments: argparse.Namespace) -> None:
+    match arguments.word, arguments.what:
+        case "csi", "add":
+            add_csi(layout, arguments.sources)
+        case "csi", _:
+            remove_csi(layout)
+        case _, "remove":
+            remove_kueue(layout)
+        case _:
+            add_kueue(layout, manage_all=arguments.what == "all")
 
 
 def _do(layout: Layout, arguments: argparse.Namespace) -> None:
@@ -182,8 +191,8 @@ def _do(layout: Layout, arguments: argparse.Namespace) -> None:
             _node(layout, arguments.what, arguments.number, arguments.cpus)
         case "volume":
             _volume(layout, arguments.what, arguments.name, arguments.directory, arguments.size)
-        case "csi":
-            _csi(layout, arguments.what, arguments.sources)
+        case "csi" | "kueue":
+            _controllers(layout, arguments)
         case _:
             (stop_api_server if arguments.what == "stop" else start_api_server)(layout)
 

@@ -16,6 +16,7 @@ from volbench.machine.placement.docker.image_names import content_hash
 KUBERNETES = "v1.34.4"
 PROVISIONER = "github.com/rancher/local-path-provisioner@v0.0.30"
 HELM = "helm.sh/helm/v3@v3.19.5"
+KUEUE = "sigs.k8s.io/kueue@v0.17.0"
 COMMANDS = (
     "k8s.io/kubernetes/cmd/kube-apiserver",
     "k8s.io/kubernetes/cmd/kube-controller-manager",
@@ -76,6 +77,17 @@ def build_helm(layout: Layout) -> Path:
         _go(["build", "-trimpath", "-ldflags", flags, "-o", f"{program}.partial", "./cmd/helm"], module)
         Path(f"{program}.partial").replace(program)
     return program
+
+
+def build_kueue(layout: Layout) -> tuple[Path, Path]:
+    """Compile Kueue's manager from its module, once; return the program, and the module with its definitions."""
+    module = Path(json.loads(run(["go", "mod", "download", "-json", KUEUE], timeout_s=300))["Dir"])
+    program = layout.bin / f"kueue-{KUEUE.rpartition('@')[2]}"
+    if not program.exists():
+        arguments = ["build", "-trimpath", "-ldflags", "-s -w", "-o", f"{program}.partial", "./cmd/kueue"]
+        _go(arguments, module)
+        Path(f"{program}.partial").replace(program)
+    return program, module
 
 
 def _go(arguments: list[str], directory: Path) -> None:
