@@ -94,7 +94,7 @@ class LeftCounts(Record):
         """(t + PRIOR_FINDINGS x PRIOR_MAX) / (n + PRIOR_FINDINGS), at most CONFIDENCE_MAX or LEFT_MAX."""
         counted = self.left.get(left, _NOTHING)
         rate = (counted.true + PRIOR_FINDINGS * PRIOR_MAX) / (counted.findings + PRIOR_FINDINGS)
-        return min(rate, LEFT_MAX.get(left, CONFIDENCE_MAX))
+        return without_rounding_error(min(rate, LEFT_MAX.get(left, CONFIDENCE_MAX)))
 
     def describe(self, left: Left) -> str:
         """What was counted, in words."""
@@ -136,7 +136,7 @@ class Calibration(Record):
         by checks, see `by_checks`.
         """
         if self.derived.checks and cause:
-            return self.by_checks(kind, checks, is_second=is_second)
+            return without_rounding_error(self.by_checks(kind, checks, is_second=is_second))
         pooled = self.derived.kinds.get(kind, _NOTHING).rate
         prior = min(pooled, PRIOR_MAX)
         if not cause:
@@ -145,7 +145,7 @@ class Calibration(Record):
         if self.derived.by_evidence:
             counted = self._counted(kind, cause, decided_by, is_second=is_second)
             value = (counted.true + PRIOR_FINDINGS * prior) / (counted.findings + PRIOR_FINDINGS)
-        return min(value, SECOND_MAX if is_second else _MOST.get(kind, 1.0))
+        return without_rounding_error(min(value, SECOND_MAX if is_second else _MOST.get(kind, 1.0)))
 
     def by_checks(self, kind: Kind, checks: Sequence[bool | None], *, is_second: bool = False) -> float:
         """The rate of findings with as many checks of one kind, drawn to those of the kind, these to all findings.
@@ -200,8 +200,18 @@ class Calibration(Record):
 
 
 _NOTHING = Counted(true=0, findings=0)
+_ROUNDING = 1e-9
 _ALIKE = 0.01
 """Two shares that read alike."""
+
+
+def without_rounding_error(confidence: float) -> float:
+    """Return what is printed with two digits where no more than rounding of sums is between both.
+
+    Words such as `very likely` begin at 0.9, and 0.8999999999999999 is printed as 0.90.
+    """
+    printed = round(confidence, 2)
+    return printed if abs(printed - confidence) <= _ROUNDING else confidence
 
 
 def evidence_kind(kind: Kind, decided_by: Evidence, *, is_second: bool = False) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median as median_of
 
 from volbench.core.records.report import FindingRow, RefutedRow
+from volbench.results.explain.calibration import without_rounding_error
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.causes import CAUSES
@@ -191,7 +192,8 @@ def _row(
         which = f"{repeats} valid cell{'s' if repeats > 1 else ''}; {left_out} invalid left out"
         text = f"found in {len(findings)} of {which if left_out else f'{repeats} cells'}"
         evidence.append(row("cells", len(findings), "1", text))
-    confidence = median_of(finding.confidence for finding in findings.values()) * len(findings) / repeats
+    of_cells = median_of(finding.confidence for finding in findings.values())
+    confidence = without_rounding_error(of_cells * len(findings) / repeats)
     cell_ids = (shown, *(cell for cell in findings if cell != shown))
     advice = typical.advice if helped else f"{typical.advice} {typical.volume_advice}".strip()
     return FindingRow(

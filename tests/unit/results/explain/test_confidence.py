@@ -20,6 +20,7 @@ from volbench.results.explain.calibration import (
     LeftCounts,
     checks_key,
     fit,
+    without_rounding_error,
 )
 from volbench.results.explain.cause import Cause, confidence_rows
 from volbench.results.explain.check.quantile import Quantile
@@ -142,6 +143,16 @@ def test_what_was_never_counted_is_never_very_likely() -> None:
     counted = calibration([("host.io_limit", "metered", True)])
     assert counted.confidence("all held", "interference.io", "level") == PRIOR_MAX < 0.9
     assert PRIOR_MAX <= counted.confidence("all held", "host.io_limit", "metered") < 0.91
+
+
+def test_a_confidence_is_what_is_printed_where_sums_round() -> None:
+    """It is printed as 0.90, and `very likely` begins there."""
+    assert without_rounding_error(0.8999999999999999) == 0.9
+    assert without_rounding_error(0.8999) == 0.8999
+    for true in range(200):
+        counted = calibration([("a", "level", True)] * true + [("b", "level", False)] * 3)
+        confidence = counted.confidence("all held", "a", "level")
+        assert confidence == round(confidence, 2) or abs(confidence - round(confidence, 2)) > 1e-9
 
 
 def test_fit_counts_each_cause_by_its_evidence() -> None:
