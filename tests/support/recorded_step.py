@@ -20,6 +20,9 @@ def recorded_step(name: str) -> Case:
             directory = RunDirectory.open(path)
             loaded = load_run(directory)
             found += [
-                case for result in directory.results() for case in cases_of(loaded, result) if case.name == name
+                case
+                for result in directory.results()
+                for case in cases_of(loaded, result)
+                if case.name.partition("/")[0] == name
             ]
     return found[-1]

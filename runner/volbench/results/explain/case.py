@@ -24,10 +24,12 @@ from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.budget import Budget, budget_of, statement_cpu
 from volbench.results.explain.evidence.burst import Burst, credits_spent, fit_burst
-from volbench.results.explain.evidence.device import VIEWS, Device, device_of, flushing_share
+from volbench.results.explain.evidence.device import RESOURCES, VIEWS, Device, device_of, flushing_share
+from volbench.results.explain.evidence.disk_limits import DiskLimit, disk_limits
 from volbench.results.explain.evidence.disks_below import foreign_io
 from volbench.results.explain.evidence.foreign import ForeignFlow, written_copies
 from volbench.results.explain.evidence.journal import JournalDevice, journal_device
+from volbench.results.explain.evidence.levels_elsewhere import LevelElsewhere, level_elsewhere
 from volbench.results.explain.evidence.limits import (
     Plateau,
     base_await_ms,
@@ -124,6 +126,20 @@ class Case(Given):
     @cached_property
     def limits(self) -> tuple[Plateau, ...]:
         """Those that are limits, of reads and writes together or of one direction."""
+        decided = self.level_elsewhere
+        return tuple(plateau for plateau in self.levels if decided is None or plateau.resource == decided.resource)
+
+    @cached_property
+    def level_elsewhere(self) -> LevelElsewhere | None:
+        """The level at another time of the cell that decides between operations and bytes, which are both flat."""
+        now = {plateau.resource: plateau for plateau in self.levels if plateau.direction is None}
+        if len(self.levels) != len(RESOURCES) or self.device_of_cell is None:
+            return None
+        return level_elsewhere(now, self.whole.t_s, self.device_of_cell)
+
+    @cached_property
+    def levels(self) -> tuple[Plateau, ...]:
+        """Plateaus that are limits by what the step shows."""
         if self.active_device is None:
             return ()
         together = limits_of(self.plateaus, self.active_device.size_kib)
@@ -133,6 +149,13 @@ class Case(Given):
             *(plateau for plateau in together if not any(_at_once(plateau, second) for second in one_way)),
         )
         return tuple(plateau for plateau in limits if plateau.direction == "read" or not self.flushes_all_along)
+
+    @cached_property
+    def disk_limits(self) -> tuple[DiskLimit, ...]:
+        """Limits of the disks below the volume's device, or of the several that a file system lies on."""
+        if not self.disks:
+            return ()
+        return disk_limits(self.grid, self.whole, self.disks, still=self.stalled, cpu_bound=self.cpu_bound)
 
     @property
     def flushes_all_along(self) -> bool:

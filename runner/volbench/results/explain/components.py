@@ -16,7 +16,7 @@ from volbench.core.records.layout import ComponentFacts, Role, base_source
 from volbench.core.records.named_metrics import PerformanceSchema
 from volbench.core.records.sources import SOURCES
 from volbench.results.explain.case import Case
-from volbench.results.explain.evidence.disks_below import disks_below
+from volbench.results.explain.evidence.disks_below import disks_below, disks_of_stack
 from volbench.results.stats.grid import Floats, Grid
 from volbench.results.store.series import SeriesKey
 
@@ -49,6 +49,7 @@ def component_cases(case: Case, layout: Collection[ComponentFacts]) -> Iterator[
                 disk=facts.disk,
                 profile=profile_below(facts),
                 below=disks_below(facts),
+                disks=disks_of_stack(facts),
                 read_ahead_kib=facts.read_ahead_kib,
                 mount_options=tuple(facts.mount_options),
                 journal=facts.journal_devices,

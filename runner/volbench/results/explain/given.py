@@ -31,6 +31,7 @@ class Given:
     `latency_ms`: the client's metrics of the step by name (`latency_ms_p95`), of one histogram over all of it.
     `recorded`: other tools wrote it, so that confidences are those of recordings. `volume_grid` has what the volume
     itself counted, where its clock is not the host's (CloudWatch's). `below`: disks of a stacked device.
+    `disks`: those that carry a volume of several devices, see `disks_of_stack`.
     `journal`: devices of the file system's journal outside its own, and the disks below them. `instance`: the
     vendor's type of the virtual machine; empty: not known. `elsewhere`: the server's files that
     are on other volumes than the data. `profile`: the kind of volume, as a profile's name; empty: not known.
@@ -43,6 +44,7 @@ class Given:
     kind: str = "oltp"
     disk: str | None = None
     below: DisksBelow | None = None
+    disks: tuple[str, ...] = ()
     threads: int | None = None
     rate: float | None = None
     read_ahead_kib: int | None = None

@@ -59,6 +59,7 @@ ABOVE, METER = "time lost above the device", "scan behind a meter"
 FOREIGN = "balance of layers"
 SHARED_LIMIT, INSTANCE, BURST = "limit shared with others", "instance's counters", "burst that ended"
 BALANCE, PLATEAU = "balance of credits", "plateau with a queue"
+DISK_LIMIT = "plateau of a disk below"
 SLOWER = "slower from some time on"
 READ_AHEAD, STREAMS = "small read-ahead", "streams that wait"
 SLOW_FILES, SLOW_UNSEEN = "slow reads and syncs", "slow reads and syncs, device unseen"
@@ -78,5 +79,5 @@ EXPLAINS_WAITS = frozenset({CACHE_TAKEN, LAZY_LOAD, FEW_OPERATIONS})
 """Rules that explain all of the device's waiting times: what names its limits or its latency gives way."""
 OUTSIDE = frozenset({ABOVE, METER, FOREIGN})
 """Rules that name what is not the volume itself: what holds operations back above it, and who else uses it."""
-LIMITS = frozenset({SHARED_LIMIT, INSTANCE, BURST, BALANCE, PLATEAU})
+LIMITS = frozenset({SHARED_LIMIT, INSTANCE, BURST, BALANCE, PLATEAU, DISK_LIMIT})
 SLOW = frozenset({STREAMS, SLOW_FILES, READ_AHEAD})

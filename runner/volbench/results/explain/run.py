@@ -27,7 +27,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.check.response import volume_share_max
 from volbench.results.explain.components import component_cases, profile_below
 from volbench.results.explain.evidence.association import CellCorrelations, cell_correlations
-from volbench.results.explain.evidence.disks_below import disks_below
+from volbench.results.explain.evidence.disks_below import disks_below, disks_of_stack
 from volbench.results.explain.findings import Explanation, explain_case, explain_component
 from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.pooling import common_notes, finding_rows, refuted_rows, with_components
@@ -346,6 +346,7 @@ def _case_of_several(result: CellResult, name: str, steps: Sequence[StepResult],
         kind=steps[0].kind,
         disk=result.volume_facts.disk,
         below=disks_below(result.volume_facts),
+        disks=disks_of_stack(result.volume_facts),
         read_ahead_kib=result.volume_facts.read_ahead_kib,
         mount_options=tuple(result.volume_facts.mount_options),
         journal=result.volume_facts.journal_devices,
@@ -368,6 +369,7 @@ def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
         kind=step.kind,
         disk=result.volume_facts.disk,
         below=disks_below(result.volume_facts),
+        disks=disks_of_stack(result.volume_facts),
         read_ahead_kib=result.volume_facts.read_ahead_kib,
         mount_options=tuple(result.volume_facts.mount_options),
         journal=result.volume_facts.journal_devices,

@@ -302,6 +302,15 @@ def test_a_long_queue_is_the_volumes_on_saturated_cpus(queue: float, holds: bool
     assert absorbed(0.0, queue, cpu_bound=True).holds is holds
 
 
+@pytest.mark.parametrize(("spread", "holds"), [(0.022, None), (0.028, False)])
+def test_a_queue_that_hardly_varies_refutes_no_limit(spread: float, holds: bool | None) -> None:
+    """The rate follows it, and operations take many times as long as without a queue: a fixed depth, or a limit."""
+    wave = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 0.5, -0.5]) * spread / 1.4826
+    check = absorption_check(100 * np.exp(0.9 * wave), 5 * np.exp(wave), cpu_bound=False, inflated=True)
+    assert check.holds is holds
+    assert (check.value or 0.0) > 2.5
+
+
 @pytest.mark.parametrize(("left", "count"), [(7, 30), (8, 8)])
 def test_with_less_than_a_quarter_left_stalls_are_what_a_step_is(left: int, count: int) -> None:
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns={})

@@ -119,7 +119,7 @@ def test_a_volume_whose_disks_others_fill_is_not_slow_by_itself() -> None:
     case = recorded_step("raid1-check-commits")
     assert causes(case)[0] == "interference.io"
     assert "storage.degraded" not in causes(case)
-    assert causes(replace(case, below=None))[0] == "storage.degraded"
+    assert causes(replace(case, below=None, disks=()))[0] == "storage.degraded"
 
 
 def test_what_takes_speed_for_a_part_of_a_step_comes_before_what_is_there_all_along() -> None:
@@ -182,3 +182,10 @@ def without_waits(case: Case) -> Case:
 
 def test_a_server_that_is_paused_is_not_held_by_what_its_disk_does() -> None:
     assert causes(recorded_step("server-paused"))[0] == "server.stall"
+
+
+def test_a_constant_round_trip_is_slow_reads_and_no_limit() -> None:
+    """netem: six clients' reads take 54 ms each, whether 87 or 99 of them come in a second."""
+    (first, *_) = findings(recorded_step("nfs-netem-reads"))
+    assert first.cause == "storage.read_latency"
+    assert not first.one_of_two

@@ -103,12 +103,7 @@ def objections(case: Case, cause: Cause, claims: frozenset[Claim]) -> tuple[Obje
 
 def _limit(named: _Named) -> Iterator[Objection]:
     """A limit does not lie below what was served while it is said to act."""
-    device = named.case.device
-    for resource in RESOURCES:
-        level = named.value(resource)
-        values = None if device is None else _carried(named, resource, level)
-        if level is None or values is None:
-            continue
+    for resource, level, values in _claimed(named):
         samples = _samples(named.case)
         most = served_at_least(values, named.within, samples)
         if most is not None and most > SERVED_ABOVE * level:
@@ -120,6 +115,18 @@ def _limit(named: _Named) -> Iterator[Objection]:
             yield Objection(law="consistency", text=text, claimed=level, recorded=most)
             return
     yield from group_objections(named.case, named.cause, named.inside)
+
+
+def _claimed(named: _Named) -> Iterator[tuple[Resource, float, Floats]]:
+    """Yield each level that a finding states, and what was served of it: by the device, or by disks below it."""
+    for resource in RESOURCES:
+        level, of_disks = named.value(resource), named.value(f"disk_{resource}")
+        values = _carried(named, resource, level)
+        if level is not None and values is not None:
+            yield resource, level, values
+        below = next((one for one in named.case.disk_limits if one.plateau.resource == resource), None)
+        if of_disks is not None and below is not None:
+            yield resource, of_disks, below.carried
 
 
 def _samples(case: Case) -> int:

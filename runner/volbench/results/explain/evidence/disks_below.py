@@ -54,6 +54,11 @@ def disks_below(facts: VolumeFacts) -> DisksBelow | None:
     return DisksBelow(names=facts.lower_devices, write_copies=float(len(facts.lower_devices)) if mirrors else 1.0)
 
 
+def disks_of_stack(facts: VolumeFacts) -> tuple[str, ...]:
+    """Return the disks that carry a volume of more than one device; empty where the volume's device is its disk."""
+    return () if facts.lower_devices in ((), (facts.disk,)) else facts.lower_devices
+
+
 def foreign_below(grid: Grid, device: Device, below: DisksBelow) -> ForeignFlow | None:
     """What the disks read and write beyond the device's own bytes; None where a side is not known.
 

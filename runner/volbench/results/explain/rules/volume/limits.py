@@ -18,6 +18,7 @@ from volbench.results.explain.evidence.plateau_checks import dispersion
 from volbench.results.explain.rule import (
     BALANCE,
     BURST,
+    DISK_LIMIT,
     EXPLAINS_WAITS,
     INSTANCE,
     LIKELY_LIMIT,
@@ -42,9 +43,11 @@ from volbench.results.explain.rules.volume.credits import MET_BECAUSE_OF
 from volbench.results.explain.rules.volume.instance_figure import beside_instance
 from volbench.results.explain.rules.volume.plateau_rows import (
     COUNTED_FULL,
+    DECIDED_ELSEWHERE_MAX,
     LIMIT_CAUSE,
     decided_by,
     either_rows,
+    elsewhere_rows,
     is_mean_of_bursts,
     likely_limits,
     plateau_rows,
@@ -72,7 +75,10 @@ CAUSES = (
             " without a queue; operations complete as evenly as a rate limiter spaces them. With 1 to 2 operations"
             " in flight (commits of a server), evenness must be one of the signs. Without the volume's own"
             " counters, equal-sized operations cannot distinguish a limit of IOPS from one of bytes: the finding"
-            " then says that it is one of the two."
+            " then says that it is one of the two, unless another time of the cell decides: the same level with"
+            " operations of other sizes. Of a stack of devices (LVM, md, dm-crypt, thin volumes) or a btrfs over"
+            " several disks, the disks' own counters are judged as well, one by one and together: a layer merges"
+            " operations and has flushes of its own, so that a limit may show in the disks alone."
         ),
         advice=(
             "Give the volume more IOPS as its kind allows (gp3 and io2: provision them; gp2: enlarge it; Ceph RBD:"
@@ -136,7 +142,7 @@ def _limits(case: Case) -> Iterator[Cause]:
             continue
         plateau = max(named, key=lambda level: level.last - level.first)
         checks = [queue_holds(case), *(check.holds for check in plateau.checks)]
-        shares.append(_queue_share(case, plateau))
+        shares.append(queue_share(case, plateau))
         yield Cause(
             cause=cause,
             window_s=plateau.window_s,
@@ -144,7 +150,13 @@ def _limits(case: Case) -> Iterator[Cause]:
             checks=tuple(checks),
             one_of_two=bool(either),
             decided_by=decided_by(plateau),
-            evidence=(*plateau_rows(case, plateau), *either, *context(case)),
+            confidence_max=1.0 if case.level_elsewhere is None else DECIDED_ELSEWHERE_MAX,
+            evidence=(
+                *plateau_rows(case, plateau),
+                *elsewhere_rows(case, case.level_elsewhere),
+                *either,
+                *context(case),
+            ),
             advice=raise_limit_advice(case, resource, None if is_mean_of_bursts(case, plateau) else plateau.level),
         )
 
@@ -195,7 +207,7 @@ def _burst(case: Case) -> Iterator[Cause]:
             cause="storage.burst_exhausted",
             decided_by="counted",
             window_s=plateau.window_s,
-            share=_queue_share(case, plateau),
+            share=queue_share(case, plateau),
             checks=tuple(checks),
             evidence=(
                 row("balance_percent", balance, "%", text),
@@ -281,7 +293,7 @@ def _burst_within(case: Case, burst: Burst) -> Cause:
         decided_by="before and after" if emptied is None else "counted",
         one_of_two=unmetered,
         window_s=(at, case.window_s[1]),
-        share=_queue_share(case, plateau),
+        share=queue_share(case, plateau),
         checks=tuple(checks),
         evidence=(*rows, *context(case)),
         advice=advice,
@@ -293,7 +305,7 @@ def _writes_are_slow(case: Case) -> bool:
     return waited is not None and waited >= limit.SYNC_SLOW_MS
 
 
-def _queue_share(case: Case, plateau: Plateau) -> float | None:
+def queue_share(case: Case, plateau: Plateau) -> float | None:
     """Share of statement time spent in the volume's queue: storage's share, less what it takes without a queue.
 
     Commits without an instrument wait for writes: where writes are limited, they are in it.
@@ -330,7 +342,7 @@ RULES = (
         causes=_ONE_LIMIT | {_INSTANCE},
         subject="volume",
         find=plateau_findings,
-        yields_to=EXPLAINS_WAITS | {SHARED_LIMIT, INSTANCE, BURST, BALANCE},
+        yields_to=EXPLAINS_WAITS | {SHARED_LIMIT, INSTANCE, BURST, BALANCE, DISK_LIMIT},
         after=OUTSIDE,
     ),
     Rule(

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from volbench.core.records.report import EvidenceRow
-from volbench.results.explain.calibration import Evidence
+from volbench.results.explain.calibration import PRIOR_MAX, Evidence
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.evidence.device import Device, Resource
+from volbench.results.explain.evidence.levels_elsewhere import LevelElsewhere
 from volbench.results.explain.evidence.limits import Plateau
 from volbench.results.explain.rules.advice import other_threads, raise_limit_advice
 from volbench.results.explain.rules.shared_evidence import context, explains_little, queue_holds
-from volbench.results.explain.wording import amount, number, row
+from volbench.results.explain.wording import amount, clock, number, row
 from volbench.results.stats.grid import median
 
 LIMIT_CAUSE: dict[Resource, str] = {"iops": "storage.iops_limit", "throughput": "storage.throughput_limit"}
@@ -22,6 +23,8 @@ _OTHER_SIZE = (
     " --runtime=30 --time_based --rw=rand{verb} --bs=4k, then with --bs=64k; a limit of operations keeps the"
     " operations, a limit of bytes keeps the MiB/s"
 )
+DECIDED_ELSEWHERE_MAX = PRIOR_MAX
+"""Confidence of a limit that another time of the cell decides, at most: in the lab a limit lasts for one step."""
 COUNTED_FULL = 0.8
 """Share of an interval above the limit from which its value is about the limit."""
 
@@ -74,6 +77,20 @@ def either_rows(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
     if together and size_kib is not None:
         direction = next((level.direction for level in levels if level.direction is not None), None)
         yield from operations_or_bytes(size_kib, direction or "read")
+
+
+def elsewhere_rows(case: Case, found: LevelElsewhere | None) -> Iterator[EvidenceRow]:
+    """Says so where another time of the cell decides between operations and bytes."""
+    if found is None:
+        return
+    begin, end = (clock(t_s, case.clock_zero_s) for t_s in found.window_s)
+    limited, free = ("operations", "bytes") if found.resource == "iops" else ("bytes", "operations")
+    sizes = "of sizes that varied" if found.sizes_vary else f"of {number(found.size_kib)} KiB"
+    text = (
+        f"from {begin} to {end} it was {amount(found.level, found.resource)} as well, with operations {sizes} in"
+        f" place of {number(found.size_now_kib)} KiB: {limited} are limited, and not {free}"
+    )
+    yield row("elsewhere", found.level, "1/s" if found.resource == "iops" else "MiB/s", text)
 
 
 def plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
