@@ -21,6 +21,8 @@ from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory
 
 SUITE = ROOT / "suites/quick.yaml"
+TWO_STEPS = ROOT / "suites/compare.yaml"
+"""With the steps `read-write` and `point-select`: one may be left out."""
 SCALED = ROOT / "suites/backup-window.yaml"
 RUN = ROOT / "tests/golden/run"
 SETTINGS_OF_OTHERS = frozenset({"iops=5000", "steps.\N{WHITE SQUARE}.fault=kill_server"})
@@ -43,10 +45,16 @@ def test_settings_in_the_source_are_keys_of_a_suite() -> None:
     for path, line, text in strings():
         for one_line in text.splitlines():
             settings = [setting for setting in settings_in(one_line) if setting not in SETTINGS_OF_OTHERS]
-            suite = SCALED if any(setting.startswith("scale=") for setting in settings) else SUITE
-            if settings and (fault := setting_fault(settings, suite=suite)):
+            if settings and (fault := setting_fault(settings, suite=_suite_with(settings))):
                 faults[f"{path}:{line}: {settings}"] = fault
     assert faults == {}
+
+
+def _suite_with(settings: list[str]) -> Path:
+    """Return the shipped suite that has what settings are of: scales, or a step to leave out."""
+    if any(setting.startswith("scale=") for setting in settings):
+        return SCALED
+    return TWO_STEPS if any(setting.endswith("=null") for setting in settings) else SUITE
 
 
 def test_targets_of_make_in_the_source_exist() -> None:
