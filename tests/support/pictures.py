@@ -15,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-WIDTH, SCALE, COLOURS = 1120, 1.5, 64
+WIDTH, SCALE, COLOURS = 1120, 1.25, 48
 _END = "document.querySelector('#comparisons').getBoundingClientRect().bottom + window.scrollY"
 
 
