@@ -11,6 +11,7 @@ from synthetic_cell import Load, Storage, columns
 from volbench.results.explain.evidence.device import Device, Resource, device_of, little_ratio
 from volbench.results.explain.evidence.limits import Plateau, base_await_ms, limits_of, plateaus
 from volbench.results.explain.evidence.plateau_checks import absorption, compensation, elasticity
+from volbench.results.explain.thresholds import REGULARITY_OPERATIONS
 from volbench.results.stats.grid import align
 from volbench.results.store.series import SeriesKey
 
@@ -90,6 +91,26 @@ def test_operations_of_one_size_do_not_tell_which_limit_it_is(size_kib: float, l
     result = limits(Load(size_kib=size_kib, queue=24), Storage(mib_per_s=40.0))
     assert {item.resource for item in result} == {"iops", "throughput"}
     assert result[0].resource == likely
+
+
+def test_larger_operations_at_another_time_take_no_bytes_from_a_level() -> None:
+    """Thirty-one reads of 16 KiB a second, as even as a meter; ten larger ones before make the mean one larger."""
+    alone = dataclasses.replace(
+        steady_device(variance_over_mean=0.0), iops=np.full(60, 31.0) + np.tile([0.0, 0.3], 30)
+    )
+    rate = np.concatenate([np.full(10, 3.0), alone.iops[10:]])
+    size_kib = np.concatenate([np.full(10, 64.0), np.full(50, 16.0)])
+    device = dataclasses.replace(
+        alone,
+        iops=rate,
+        mib_per_s=rate * size_kib / 1024,
+        await_ms=np.concatenate([np.full(10, 5.0), np.full(50, 258.0)]),
+        in_flight=np.concatenate([np.full(10, 0.1), np.full(50, 8.0)]),
+    )
+    assert device.size_kib is not None
+    assert 31 * 16 / device.size_kib < REGULARITY_OPERATIONS
+    levels = plateaus(np.arange(1.0, 61.0), device, base_await_ms=5.0)
+    assert {level.resource for level in limits_of(levels, device.size_kib)} == {"iops", "throughput"}
 
 
 @pytest.mark.parametrize("latency_ms", [0.1, 0.8, 5.0, 30.0])

@@ -251,7 +251,8 @@ def _plateau(
     waited = None if device.await_ms is None else median(device.await_ms[inside_span][busy])
     counted = exceeded.of(resource)
     width = float(t_s[1] - t_s[0]) if len(t_s) > 1 else 0.0
-    operations, inflation = _operations(device, resource, inside, width), inflation_check(waited, base_ms)
+    operations = _operations(resource, inside, device.served[inside_span][busy], width)
+    inflation = inflation_check(waited, base_ms)
     return Plateau(
         resource=resource,
         level=level,
@@ -296,11 +297,16 @@ def _busy(values: Floats, in_flight: Floats) -> tuple[Mask, bool] | None:
     return None
 
 
-def _operations(device: Device, resource: Resource, values: Floats, width_s: float) -> Floats | None:
-    """Operations in each interval; bytes in units of the mean operation."""
+def _operations(resource: Resource, values: Floats, rate: Floats, width_s: float) -> Floats | None:
+    """Operations in each interval; bytes in units of which there are as many as operations, by their medians.
+
+    So a level of bytes has the operations that the same intervals have, and neither of the two is judged without
+    the other. The mean size over a cell, with its larger and smaller operations, gave fewer or more of them.
+    """
     if resource == "iops":
         return values * width_s
-    return values * width_s * 1024 / device.size_kib if device.size_kib else None
+    typical, level = median(rate) or 0.0, median_of_finite(values)
+    return values / level * typical * width_s if level > 0 else None
 
 
 def _regularity(plateau: Plateau) -> float | None:
