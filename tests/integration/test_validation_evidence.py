@@ -80,7 +80,8 @@ def test_queries_that_prove_nothing_are_undecided(
     decided = {0: "go", 6: "undecided"}[code]
     assert row["decision"] == decided
     assert [condition["decision"] for condition in outcome["conditions"]] == [decided]
-    assert (ended == code) or check(outcome, "times")["decision"] == "no-go", outcome["reason"]
+    unproven = check(outcome, "times")["decision"] != "go"  # one statement on a busy machine may prove nothing
+    assert ended == code or unproven, outcome["reason"]
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,11 @@ from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory
 
 SUITE = ROOT / "suites/quick.yaml"
-TWO_STEPS = ROOT / "suites/compare.yaml"
-"""With the steps `read-write` and `point-select`: one may be left out."""
 SCALED = ROOT / "suites/backup-window.yaml"
 RUN = ROOT / "tests/golden/run"
-SETTINGS_OF_OTHERS = frozenset({"iops=5000", "steps.\N{WHITE SQUARE}.fault=kill_server"})
-"""Of `credits --set`, whose keys are a profile's, and of a crash step (`test_power_cuts.py` loads it)."""
+SETTINGS_OF_OTHERS = frozenset({"iops=5000", "steps.\N{WHITE SQUARE}.fault=kill_server", "steps.cold_read=null"})
+"""Of `credits --set`, whose keys are a profile's, of a crash step (`test_power_cuts.py` loads it), and of the page
+on suites, whose example has a step of this name (`core/suite/test_docs.py` loads it)."""
 ARCHIVES = sorted((ROOT / "tests/fixtures/lab-runs").glob("*.tar.xz"))[::8]
 EXAMPLES = sorted(path for name in ("report.md", REPORT) for path in (ROOT / "results/examples").rglob(name))
 
@@ -45,16 +44,10 @@ def test_settings_in_the_source_are_keys_of_a_suite() -> None:
     for path, line, text in strings():
         for one_line in text.splitlines():
             settings = [setting for setting in settings_in(one_line) if setting not in SETTINGS_OF_OTHERS]
-            if settings and (fault := setting_fault(settings, suite=_suite_with(settings))):
+            suite = SCALED if any(setting.startswith("scale=") for setting in settings) else SUITE
+            if settings and (fault := setting_fault(settings, suite=suite)):
                 faults[f"{path}:{line}: {settings}"] = fault
     assert faults == {}
-
-
-def _suite_with(settings: list[str]) -> Path:
-    """Return the shipped suite that has what settings are of: scales, or a step to leave out."""
-    if any(setting.startswith("scale=") for setting in settings):
-        return SCALED
-    return TWO_STEPS if any(setting.endswith("=null") for setting in settings) else SUITE
 
 
 def test_targets_of_make_in_the_source_exist() -> None:

@@ -61,7 +61,9 @@ def test_profiles_are_the_same_in_every_format() -> None:
     names = [profile["name"] for profile in stored["profiles"]]
     assert [row["name"] for row in rows if row["kind"] == "profile"] == names
     assert all(f"| {name} | profile |" in printed("volume", "list", "-o", "md") for name in names[:1])
-    assert json.loads(printed("volume", "list", "--json")) == stored
+    again = json.loads(printed("volume", "list", "--json"))
+    assert again.keys() == stored.keys()
+    assert again["profiles"] == stored["profiles"]  # volumes of other tests come and go
 
 
 def test_a_checked_suite_and_a_compose_file_are_json(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ is YAML; `null` leaves a step out. Repeat the option for more values.
 --set steps.read-write.threads=[1,16,64]
 --set steps.0.duration=5m
 --set comparison.margin=10%
---set steps.point-select=null
+--set steps.cold_read=null
 ```
 
 ## How steps combine
