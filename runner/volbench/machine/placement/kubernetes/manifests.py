@@ -37,14 +37,16 @@ _SHELL_PID = "$$$$"
 NODE_HELPER = "/volbench/node"
 """The directory for the socket of the node's privileged helper, if there is one."""
 _EMPTY = {
-    "control": "256Mi",
-    "scratch": "20Gi",
-    "out": "5Gi",
-    "tmp-server": "2Gi",
-    "tmp-agent": "2Gi",
-    node_helper.DIRECTORY: "16Mi",
+    "control": {"sizeLimit": "256Mi"},
+    "scratch": {},
+    "out": {"sizeLimit": "20Gi"},
+    "tmp-server": {"sizeLimit": "2Gi"},
+    "tmp-agent": {"sizeLimit": "2Gi"},
+    node_helper.DIRECTORY: {"sizeLimit": "16Mi"},
 }
-"""Directories on the node's disk -> their limits, above what any cell has, so that a fault fills no node."""
+"""Directories on the node's disk -> their limits, above what any cell has, so that a fault fills no node.
+
+Dumps and copies of a whole dataset go to `scratch`: the option `ephemeral_storage` alone limits it."""
 TMP_LIMIT = {"sizeLimit": "2Gi"}
 GRACE_S = 5
 NO_DISRUPTION = {
@@ -199,7 +201,7 @@ def pod(cell: CellObjects) -> dict[str, Any]:
             {"name": "given", "configMap": {"name": cell.name}},
             *([_emulator_volume(cell.emulator_claim)] if cell.emulator_claim else []),
             *({"name": given.name, **given.source} for given in cell.inputs),
-            *({"name": name, "emptyDir": {"sizeLimit": limit}} for name, limit in _EMPTY.items()),
+            *({"name": name, "emptyDir": limit} for name, limit in _EMPTY.items()),
         ],
     }
 
