@@ -17,7 +17,7 @@ class FailureCount:
         self._failed, self._ended = 0, 0
         self._lock = threading.Lock()
 
-    def is_systematic(self, *, failed: bool) -> bool:
+    def add(self, *, failed: bool) -> bool:
         """Count one that has ended; return whether it failed and so many did that others would too."""
         with self._lock:
             self._ended += 1

@@ -183,12 +183,12 @@ class Orchestrator:
             try:
                 lane_failures = self._run_cells(cells) or self._replace_invalid(cells)
             except VolbenchError as error:  # its node may be broken, which is no reason to end the others
-                if not _is_retryable(error) or lanes_failed.is_systematic(failed=True):
+                if not _is_retryable(error) or lanes_failed.add(failed=True):
                     raise
                 lane_failures = [error]
-                self._say(f"lane {self._target.lane_of(cells[0])} is given up, the other lanes go on: {error.what}")
+                self._say(f"lane {self._target.lane_of(cells[0])} is given up: {error.what}")
             else:
-                lanes_failed.is_systematic(failed=False)
+                lanes_failed.add(failed=False)
             failures.extend(lane_failures)
             if not lane_failures:
                 with self._interruptions.deferred():
@@ -264,13 +264,13 @@ class Orchestrator:
             failure = self._run_cell(cell, self._volumes.get(cell), template_key)
             self._volumes.free_unused(cell)
             if failure is None:
-                cells_failed.is_systematic(failed=False)
+                cells_failed.add(failed=False)
                 return
             if isinstance(failure, VolumeUnavailable):
                 self._volumes.give_up(self._volumes.key_of(cell), failure)
                 return
             failures.append(failure)
-            if not _is_retryable(failure) or cells_failed.is_systematic(failed=True):
+            if not _is_retryable(failure) or cells_failed.add(failed=True):
                 raise failure
 
         self._run_volumes(waiting, lambda cell: cell.volume, do)

@@ -29,7 +29,8 @@ def held_above(grid: Grid, inside: Mask | None = None) -> float | None:
         grid: the aligned series.
         inside: intervals that count, shape (buckets,); None: all.
 
-    Nothing is known where a network file system is mounted: waits for it keep no disk busy.
+    Nothing is known where NFS is mounted: waits for it keep no disk busy. Nor do waits for other file systems
+    without a disk of this host (FUSE, CephFS, SMB), which no source of ours shows: they count as held.
     """
     waiting = grid.column(*PSI.io_some_ratio)
     disks = [grid.column(*Diskstats.util_ratio, name) for name in grid.entities(*Diskstats.util_ratio)]

@@ -1,4 +1,4 @@
-"""Levels that a volume was at at other times of the cell, with operations of another size.
+"""Levels of a volume at other times of the cell, with operations of another size.
 
 Operations of one size are flat in operations and in bytes, whichever is limited. At another time of the same cell
 the load may send other sizes, or sizes that vary: the level that is the same then is the limit, and the other one

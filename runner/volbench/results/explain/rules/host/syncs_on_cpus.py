@@ -9,9 +9,7 @@ from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.layers import LOGS, device_flow, flush_ms, server_flow
 from volbench.results.explain.rules.log_waits import slowest_sync_ms
-from volbench.results.explain.rules.shared_evidence import (
-    without_stands,
-)
+from volbench.results.explain.rules.shared_evidence import without_stands
 from volbench.results.stats.grid import mean
 
 WAKEUPS_MAX = 8.0
