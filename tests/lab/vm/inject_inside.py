@@ -25,6 +25,8 @@ SHARE = Path("/share")
 SLICE, SERVICE = Path("/sys/fs/cgroup/lab.slice"), Path("/sys/fs/cgroup/lab.slice/mysql.service")
 INJECTION = Path("/sys/fs/cgroup/injection")
 """The group of what an injection starts. fio leaves its session, and a kill of that session left it reading."""
+CLIENT = SLICE / "client"
+"""An empty group, which an injection may move the load generator to."""
 DATA = Path("/mnt/data")
 VOLUME, FOREIGN = DATA / "volume", DATA / "foreign.bin"
 FOREIGN_MIB = 64
@@ -47,6 +49,17 @@ HOLD_MEMORY = """hold_memory() {
   done
 }"""
 """Moves the service's memory.high to where its tasks wait for memory in 30 to 80 % of the time."""
+THROTTLE = """throttle() { printf %s "$1" >/share/throttle.next; mv /share/throttle.next /share/throttle.json; }"""
+"""Has QEMU set its throttle groups within a step, as `set_throttle` does at its begin and end."""
+SQL = r"""sql() {
+  P=$(tr '\0' '\n' </proc/$(pgrep -ox mariadbd)/cmdline | sed -n 's|^--defaults-file=\(.*\)/my.cnf$|\1|p')
+  mariadb --defaults-file=$P/client.cnf "$@"
+}
+end_sql() {
+  sql -N -e "SELECT CONCAT('KILL ', id, ';') FROM information_schema.processlist
+    WHERE info LIKE 'SELECT SLEEP%' OR info LIKE 'SELECT MAX%FOR UPDATE'" | sql
+}"""
+"""A client of the server with volbench's account, and the end of its sessions, which sleep on without it."""
 VARIABLES = "\n".join(
     f"{letter}=$(readlink -f /dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_volume{number})"
     for number, letter in enumerate(LETTERS)
@@ -79,7 +92,8 @@ def counters() -> Iterator[tuple[str, float]]:
     """All that are asked for by a proof: `disk.NAME.reads` and others, `memory.high`, `cpu.throttled_usec`.
 
     `memory.waited_us` is the time in which a task of the service waited for memory, `injection.usage_usec` the CPU
-    time of what an injection started, `net.lo.bytes` what the loopback device carried.
+    time of what an injection started, `client.throttled_usec` the time for which a quota held the client's group,
+    `net.lo.bytes` what the loopback device carried.
     """
     for line in Path("/proc/diskstats").read_text().splitlines():
         fields = line.split()
@@ -92,6 +106,8 @@ def counters() -> Iterator[tuple[str, float]]:
     some = (SERVICE / "memory.pressure").read_text().splitlines()[0]
     yield "memory.waited_us", int(some.rpartition("total=")[2])
     yield "injection.usage_usec", int((INJECTION / "cpu.stat").read_text().split()[1])
+    throttled = re.search(r"throttled_usec (\d+)", (CLIENT / "cpu.stat").read_text())
+    yield "client.throttled_usec", int(throttled[1]) if throttled else 0
     yield "net.lo.bytes", int(Path("/sys/class/net/lo/statistics/rx_bytes").read_text())
     for line in (SERVICE / "io.stat").read_text().splitlines():
         device, *pairs = line.split()
@@ -183,15 +199,18 @@ def make_groups() -> None:
     INJECTION.mkdir(exist_ok=True)
     for group in (SLICE.parent, SLICE):
         (group / "cgroup.subtree_control").write_text("+io +cpu +memory")
+    CLIENT.mkdir(exist_ok=True)
 
 
 def environment() -> str:
     """Variables of the scripts."""
     return f"""{VARIABLES}
-SLICE={SLICE} SERVICE={SERVICE} FOREIGN={FOREIGN}
+SLICE={SLICE} SERVICE={SERVICE} CLIENT={CLIENT} FOREIGN={FOREIGN}
 NUMBER=$(cat /sys/class/block/${{A##*/}}/dev) SECTORS=$(blockdev --getsz $A)
 {HOGS}
-{HOLD_MEMORY}"""
+{HOLD_MEMORY}
+{THROTTLE}
+{SQL}"""
 
 
 def follow(spec: dict[str, Any]) -> list[dict[str, Any]]:

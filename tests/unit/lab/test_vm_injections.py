@@ -39,7 +39,14 @@ def test_every_proof_refuses_a_machine_in_which_nothing_acted(name: str) -> None
         f"disk.{proof.get('disk')}.{item}": 0.0
         for item in ("reads", "writes", "read_ms", "write_ms", "read_sectors", "write_sectors")
     }
-    counters = ("cpu.throttled_usec", "memory.waited_us", "injection.usage_usec", "net.lo.bytes")
+    counters = (
+        "cpu.throttled_usec",
+        "cpu.usage_usec",
+        "client.throttled_usec",
+        "memory.waited_us",
+        "injection.usage_usec",
+        "net.lo.bytes",
+    )
     idle = samples({**still, **dict.fromkeys(counters, 0.0)})
     _, missing = prove(proof, idle)
     assert bool(missing) is (proof["of"] not in ("set", "quiet", "still"))
@@ -141,10 +148,11 @@ def test_first_readings_are_counted_by_generation() -> None:
         ("client-paused", "accused: storage.sync_latency 0.75 (one of two)"),
     ]
     *generations, every = first_readings(said)
-    assert [row.split("|")[1].strip() for row in generations] == ["first", "second", "third"]
+    assert [row.split("|")[1].strip() for row in generations] == ["first", "second", "third", "fourth"]
     assert [row.partition("|")[2].split("|", 2)[2] for row in generations] == [
         " 1 | 0 | 0 | 1 | 0 | 0 |",
         " 1 | 1 | 0 | 0 | 0 | 0 |",
         " 3 | 1 | 0 | 0 | 1 | 1 |",
+        " 0 | 0 | 0 | 0 | 0 | 0 |",
     ]
     assert every == "| **all** |  | 5 | 2 | 0 | 1 | 1 | 1 |"
