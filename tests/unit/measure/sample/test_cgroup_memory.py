@@ -8,7 +8,9 @@ import pytest
 from sampled_rates import rates
 
 from volbench.measure.sample.cgroup.cgroup_memory import CgroupMemoryAccount, find_memory_groups
+from volbench.measure.sample.config import SamplingConfig
 from volbench.measure.sample.interface import Unavailable
+from volbench.measure.sample.shared import Shared
 
 SERVICE = "0::/system.slice/mysql.service\n"
 MIB = 1 << 20
@@ -42,6 +44,18 @@ def test_limits_and_events_of_the_slice_count_for_the_service_in_it(tmp_path: Pa
         ("reclaimed_mib_per_s", "server"): 1.0,  # 2 x 256 pages of 4 KiB in 2 s
         ("refaults_per_s", "server"): 1.0,
     }
+
+
+def test_a_container_is_held_by_the_limits_of_the_groups_around_it(tmp_path: Path) -> None:
+    """An engine makes a container's group below a slice or a parent group, whose limits hold the container too."""
+    parent, container = tmp_path / "databases.slice", tmp_path / "databases.slice/docker-0a1b.scope"
+    write_group(parent, high=str(80 * MIB))
+    write_group(container, most=str(200 * MIB))
+    for group in (tmp_path, parent, container):
+        (group / "cgroup.procs").touch()
+    config = SamplingConfig(raw_file="", zero_monotonic_ns=0, cgroup_dir=str(container))
+    values = CgroupMemoryAccount.from_config(config, Shared(config)).read()
+    assert values["limit_bytes", "server"] == 80 * MIB
 
 
 def test_a_service_without_the_controller_is_counted_in_its_slice(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ SERVER_PID_FILE = "container.pid"
 """In the control directory: first process of the server's container, where the agent shares its process ids."""
 TASK_FILE = "tasks.json"
 """In the control directory: the target's figures of the cell's processes, which the agent cannot see."""
+OWN_GROUP_FILE = Path("/proc/self/cgroup")
 CGROUP_ROOTS = (Path("/volbench/cgroup"), Path("/sys/fs/cgroup"))
 
 
@@ -48,7 +49,7 @@ def accounts_of(paths: CellPlaces) -> Accounts:
     return Accounts(
         server_io=_cgroup_dir(group),
         server_cpu=_cpu_files(group),
-        client_cpu=_cpu_files(Path("/proc/self/cgroup").read_text()) if group else (),
+        client_cpu=_client_cpu_files() if group else (),
     )
 
 
@@ -94,6 +95,14 @@ def _cpu_files(group: str) -> tuple[str, ...]:
     """Return the files of a group's CPU time; none if not visible."""
     candidates = (find_cpu_files(group, root) for root in CGROUP_ROOTS) if group else iter(())
     return next((files for files in candidates if files), ())
+
+
+def _client_cpu_files() -> tuple[str, ...]:
+    """Return the files of this container's CPU time.
+
+    In version 2 an engine gives a container a namespace in which its own group is the root of the hierarchy.
+    """
+    return _cpu_files(OWN_GROUP_FILE.read_text()) or own_cpu_files(CGROUPS)
 
 
 def _cgroup_dir(group: str) -> str:

@@ -192,14 +192,14 @@ def _limit_files(directory: Path) -> list[Path]:
     if not _is_version_2(directory):
         own = [directory / name for name in V1_LIMITS]
         return own if all(file.exists() for file in own) else []
-    return [group / V2_LIMIT for group in _groups_around(directory) if (group / V2_LIMIT).exists()]
+    return [group / V2_LIMIT for group in groups_around(directory) if (group / V2_LIMIT).exists()]
 
 
 def _is_version_2(directory: Path) -> bool:
     return (directory / V2_FILE).exists() or (directory / "cgroup.controllers").exists()
 
 
-def _groups_around(directory: Path) -> list[Path]:
+def groups_around(directory: Path) -> list[Path]:
     """A group of version 2 and those around it, from the inside to the outside."""
     groups = [directory, *directory.parents]
     inside = next((n for n, group in enumerate(groups) if not (group / "cgroup.procs").exists()), len(groups))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from volbench.core.records.series import SeriesRow
+from volbench.measure.sample.cgroup.cgroup_io import groups_around
 from volbench.measure.sample.cgroup.server_group import CGROUPS, ServerGroup
 from volbench.measure.sample.change import MIB, Change
 from volbench.measure.sample.config import SamplingConfig
@@ -47,9 +48,8 @@ class CgroupMemoryAccount(Sampler):
     @classmethod
     def from_config(cls, config: SamplingConfig, shared: Shared) -> Sampler:
         """Return the sampler."""
-        directory = Path(config.cgroup_dir) if config.cgroup_dir else None
-        groups = (directory,) if directory is not None and (directory / CURRENT).exists() else ()
-        return cls(groups, server=shared.server_group)
+        around = groups_around(Path(config.cgroup_dir)) if config.cgroup_dir else []
+        return cls(_counting_memory(around), server=shared.server_group)
 
     @classmethod
     def is_remote(cls, config: SamplingConfig) -> bool:
@@ -146,4 +146,8 @@ def find_memory_groups(proc_cgroup: str, root: Path) -> tuple[Path, ...]:
         return ()
     groups = (path, *path.parents)
     directories = [root / str(group).lstrip("/") for group in groups if group != PurePosixPath("/")]
+    return _counting_memory(directories)
+
+
+def _counting_memory(directories: Iterable[Path]) -> tuple[Path, ...]:
     return tuple(directory for directory in directories if (directory / CURRENT).exists())
