@@ -22,6 +22,7 @@ from volbench.results.recorded.cloudwatch_metrics import VOLUME
 from volbench.results.recorded.files import FileRead, read_files, unreadable
 from volbench.results.recorded.formats import ACCEPTED
 from volbench.results.recorded.one_volume import of_one_volume
+from volbench.results.recorded.parsed import all_times
 from volbench.results.recorded.sar import merged_by_device
 from volbench.results.recorded.table import Timeline, moment_text
 from volbench.results.recorded.timelines import Choice, sort_files
@@ -225,7 +226,7 @@ def _history(series: Found, assumed: Defaults, device: str, *, where: Path, kind
 
     by_metric = {metric: column(metric) for metric in (*_RATES, _TOTAL, *_TRAFFIC)}
     recorded = {metric: series for metric, series in by_metric.items() if series is not None}
-    t_s = np.unique(np.concatenate([recorded[metric].t_s for metric in (*_RATES, _TOTAL) if metric in recorded]))
+    t_s = all_times([recorded[metric] for metric in (*_RATES, _TOTAL) if metric in recorded])
     columns = {metric: _at(series, t_s) for metric, series in recorded.items()}
     rates, warnings = _rates(columns, assumed)
     rates, missing = _without_holes(rates)

@@ -94,7 +94,8 @@ def parse_cloudwatch(text: str) -> Recorded:
     Raises ValueError for text that is no JSON, other JSON, or an answer that is cut off or does not fit together.
     """
     series, notes = parse_answers(list(json_values(text)))
-    notes += tuple(f"an answer is missing in the file: {error[0]}" for error in _ERROR.finditer(text))
+    if "An error occurred (" in text:
+        notes += tuple(f"an answer is missing in the file: {error[0]}" for error in _ERROR.finditer(text))
     if not series:
         return Recorded(series={}, clocked=True, notes=notes or ("CloudWatch's answer has no data points",))
     return recorded_of_epochs(series, notes)

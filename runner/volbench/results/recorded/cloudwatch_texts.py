@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 from volbench.results.recorded.cloudwatch import Metric, metric_of, named, series_of_metrics
 from volbench.results.recorded.cloudwatch_metrics import KNOWN, LEVELS
-from volbench.results.recorded.parsed import Recorded, number, recorded_of_epochs
+from volbench.results.recorded.parsed import Recorded, first_lines, number, recorded_of_epochs
 
 _ROWS = ("Full label", "Id", "Stat", "Period", "Label", "Unit", "Account ID", "Region")
 _TIMES = ("%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M:%S")
@@ -26,13 +26,12 @@ _TABLE = re.compile(r"^\|\s+(?:GetMetricStatistics|GetMetricData)\s+\|", re.MULT
 
 def looks_like_console_csv(text: str) -> bool:
     """Whether a file is the console's CSV: rows of labels, then a time and a column for each metric."""
-    heads = {cells[0].strip() for cells in _cells(text, lines_max=12) if cells}
+    heads = {cells[0].strip() for cells in _cells(first_lines(text, 12)) if cells}
     return len(heads & set(_ROWS)) >= 2 and any(_moment(head) is not None for head in heads)
 
 
-def _cells(text: str, *, lines_max: int | None = None) -> Iterator[list[str]]:
+def _cells(lines: Sequence[str]) -> Iterator[list[str]]:
     """Yield the cells of each line. A spreadsheet of some languages writes `;`, and `,` in numbers."""
-    lines = text.splitlines()[:lines_max]
     begin = "\n".join(lines[:3])
     separator = max(",;\t", key=begin.count)
     for cells in csv.reader(lines, delimiter=separator):
@@ -43,7 +42,7 @@ def parse_console_csv(text: str) -> Recorded:
     """Series of the console's CSV. Times are of a zone that the file may not name. Raises ValueError."""
     heads: dict[str, list[str]] = {}
     rows: list[tuple[datetime, list[str]]] = []
-    for cells in _cells(text):
+    for cells in _cells(text.splitlines()):
         if not cells:
             continue
         moment = _moment(cells[0])

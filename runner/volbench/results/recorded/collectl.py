@@ -9,14 +9,14 @@ import re
 from datetime import date
 
 from volbench.results.recorded.host_texts import ALL, counted_amount
-from volbench.results.recorded.parsed import DayClock, Recorded, Table, dates, scaled, time_of_day
+from volbench.results.recorded.parsed import DayClock, Recorded, Table, dates, first_lines, scaled, time_of_day
 
 _COLLECTL = re.compile(r"^#(?:Date)?\s*(?:Time)?\s*cpu\s+sys\s+inter\s+ctxsw\b")
 
 
 def looks_like_collectl(text: str) -> bool:
     """Whether a file has the heading of collectl's brief format."""
-    return any(_COLLECTL.match(line) for line in text.splitlines()[:200])
+    return any(_COLLECTL.match(line) for line in first_lines(text, 200))
 
 
 def parse_collectl(text: str) -> Recorded:
@@ -62,7 +62,7 @@ _DETAIL_CELLS = 16
 
 def looks_like_collectl_disks(text: str) -> bool:
     """Whether a file has the heading of collectl's detail of disks (-sD)."""
-    return any(_DETAIL.match(line) for line in text.splitlines()[:200])
+    return any(_DETAIL.match(line) for line in first_lines(text, 200))
 
 
 def parse_collectl_disks(text: str) -> Recorded:

@@ -171,7 +171,7 @@ def read_text(text: str, interval_s: float | None = None) -> tuple[str, tuple[Re
     lines = passed_on(text)
     found = next((one for one in FORMATS if one.matches(lines.text)), None)
     recorded = None if found is None else _recordings(found, lines)
-    if not any(one.series for one in recorded or ()) and (shifted := textwrap.dedent(text)) != text:
+    if not any(one.series for one in recorded or ()) and (shifted := _dedented(text)) != text:
         return read_text(shifted, interval_s)  # indented, as a page that quotes it
     if found is None or recorded is None:
         return None
@@ -181,6 +181,13 @@ def read_text(text: str, interval_s: float | None = None) -> tuple[str, tuple[Re
     if interval_s is not None:
         recorded = tuple(with_interval(one, interval_s) for one in recorded)
     return found.name, tuple(without_uncounted_flushes(one) for one in recorded)
+
+
+def _dedented(text: str) -> str:
+    """Return a text without what all lines begin with, and without spaces in lines that have nothing else."""
+    indented = text.lstrip("\n").startswith((" ", "\t"))
+    may_change = indented or " \n" in text or "\t\n" in text or text.endswith((" ", "\t"))
+    return textwrap.dedent(text) if may_change else text
 
 
 _OF_LINES = frozenset(

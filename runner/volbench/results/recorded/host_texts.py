@@ -14,6 +14,7 @@ from volbench.results.recorded.parsed import (
     DayClock,
     Recorded,
     Table,
+    first_lines,
     number,
     recorded_of_epochs,
     scaled,
@@ -36,7 +37,7 @@ ALL = "all devices"
 
 def looks_like_vmstat(text: str) -> bool:
     """Whether a file has vmstat's heading."""
-    return any(_VMSTAT_HEADING.match(line) for line in text.splitlines()[:200])
+    return any(_VMSTAT_HEADING.match(line) for line in first_lines(text, 200))
 
 
 def is_sample(line: str) -> bool:

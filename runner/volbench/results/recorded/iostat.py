@@ -22,6 +22,7 @@ from volbench.results.recorded.parsed import (
     banner,
     busy_with_niced,
     dates,
+    first_lines,
     is_rounded_off,
     scaled,
     time_of_day,
@@ -80,7 +81,7 @@ def looks_like_iostat(text: str) -> bool:
     """Whether a file has a heading of iostat -x, or is its JSON."""
     if _JSON.match(text):
         return '"disk_device"' in text[:20_000]
-    return any(_is_heading(line.split()) for line in text.splitlines()[:400])
+    return any(_is_heading(line.split()) for line in first_lines(text, 400))
 
 
 def begins_report(line: str) -> bool:

@@ -5,11 +5,10 @@ Lines that begin no value are passed over after the first value: a program's mes
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-from volbench.core.base.parse import parse_json
+from volbench.core.base.parse import json_at, parse_json
 
 VALUES_MAX = 200_000
 _SPACE = " \t\r\n"
@@ -18,17 +17,17 @@ _BEGINS = "{["
 
 def json_values(text: str) -> Iterator[Any]:
     """Yield each value of a text. Raises ValueError for what is no JSON, and for more than VALUES_MAX of them."""
-    decoder = json.JSONDecoder()
+    value_at = json_at(text)
     at, count = _skip(text, 0), 0
     while at < len(text):
         if count and text[at] not in _BEGINS:
             at = _skip(text, _line_end(text, at))
             continue
         try:
-            _, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            end = len(text)  # the parser below says what is wrong with it
-        yield parse_json(text[at:end])
+            value, end = value_at(at)
+        except ValueError:
+            value, end = parse_json(text[at:]), len(text)  # what is wrong, from where this value begins
+        yield value
         at, count = _skip(text, end), count + 1
         if count > VALUES_MAX:
             raise ValueError(f"more than {VALUES_MAX} values in one file")

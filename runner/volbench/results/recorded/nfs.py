@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from volbench.results.recorded.parsed import Recorded, Table, number
+from volbench.results.recorded.parsed import Recorded, Table, first_lines, number
 
 _MOUNT = re.compile(r"^(?P<export>\S.*) mounted on (?P<mount>/.*):\s*$")
 _TOTAL = re.compile(r"^\s*ops?/s\s+rpc bklog\s*$")
@@ -30,7 +30,7 @@ _TIMED = {
 
 def looks_like_nfsiostat(text: str) -> bool:
     """Whether a file has a heading of nfsiostat."""
-    return any(_TOTAL.match(line) for line in text.splitlines()[:400])
+    return any(_TOTAL.match(line) for line in first_lines(text, 400))
 
 
 def parse_nfsiostat(text: str) -> Recorded:
@@ -108,7 +108,7 @@ def _direction(table: Table, report: int, mount: str, direction: str, heading: s
 
 def looks_like_mountstats(text: str) -> bool:
     """Whether a file has states of /proc/self/mountstats with an NFS mount."""
-    return any(_DEVICE.match(line) for line in text.splitlines()[:2000])
+    return any(_DEVICE.match(line) for line in first_lines(text, 2000))
 
 
 def parse_mountstats(text: str) -> Recorded:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volbench.core.base.parse import NUMBER_MAX, parse_finite
 from volbench.core.records.facts import STACKED_DEVICES
@@ -183,6 +184,21 @@ def _days_later(first: Sequence[date], now: Sequence[date], day: int) -> int:
     return min((span for span in spans if span >= day), default=day)
 
 
+def first_lines(text: str, count: int) -> list[str]:
+    """Return at most `count` lines that a text begins with: what a format is told by.
+
+    A line that is not over within HEAD_CHARACTERS, such as JSON's only one, is a line of no tool that writes lines.
+    """
+    lines = text[:HEAD_CHARACTERS].splitlines()
+    if len(text) > HEAD_CHARACTERS:
+        del lines[-1]
+    return lines[:count]
+
+
+HEAD_CHARACTERS = 1 << 20
+"""What formats are told by, however long a text is: 4000 lines of the longest tool have half of it."""
+
+
 def time_of_day(line: str) -> tuple[float, str] | None:
     """Seconds of the day that a line begins with, and the rest of the line; None when it begins otherwise.
 
@@ -265,10 +281,20 @@ def merged(files: Iterable[Recorded]) -> dict[SeriesKey, Series]:
 
 def joined(parts: Sequence[Series]) -> Series:
     """One series of several, ascending in time; a time that comes twice keeps its last value."""
+    if len(parts) == 1 and (np.diff(parts[0].t_s) > 0).all():
+        return parts[0]
     t_s = np.concatenate([part.t_s for part in parts])[::-1]
     value = np.concatenate([part.value for part in parts])[::-1]
     times, last = np.unique(t_s, return_index=True)
     return Series(t_s=times, value=value[last])
+
+
+def all_times(parts: Sequence[Series]) -> NDArray[np.float64]:
+    """Return the times of several series, ascending, each once. Most have the same ones, which need no sorting."""
+    t_s = parts[0].t_s
+    if (np.diff(t_s) > 0).all() and all(np.array_equal(t_s, part.t_s) for part in parts[1:]):
+        return t_s
+    return np.unique(np.concatenate([part.t_s for part in parts]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,7 +340,7 @@ def _file_series(recorded: Recorded) -> Iterator[_FileSeries]:
         if len(series.t_s):
             metrics.setdefault((key.source, key.entity), {})[key.metric] = series
     for (source, entity), series_of in metrics.items():
-        times = np.unique(np.concatenate([series.t_s for series in series_of.values()]))
+        times = all_times([*series_of.values()])
         yield _FileSeries(
             source=source,
             entity=entity,

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
+from typing import TypeVar
 
 from volbench.core.base.parse import EPOCH_MAX_S
 from volbench.results.recorded.parsed import DAY_S, Recorded, banner
 
+Told = TypeVar("Told")
 _SHARE_MIN = 0.9
 """Part of the lines that must have what is taken off: a cut may begin within a line."""
 _LINES_MIN = 3
@@ -66,14 +68,14 @@ class PassedOn:
 
 def passed_on(text: str) -> PassedOn:
     """Return a text as the first program printed it, and when each of its lines came."""
-    lines = text.splitlines()
+    lines = original = text.splitlines()
     for taken_off in (_quoted, _numbered, _named):
         lines = taken_off(lines)
     for read in (_iso, _syslog, _epoch, _clock):
-        if read is _clock and _OF_A_LOAD.search(text) is None:
-            continue  # a time of day alone may as well be the tool's own, as sar and collectl have it
         if (ends := _ends_of_most(lines, read)) is None:
             continue
+        if read is _clock and _OF_A_LOAD.search(text) is None:
+            continue  # a time of day alone may as well be the tool's own, as sar and collectl have it
         rest = [line if end is None else line[end[0] :] for line, end in zip(lines, ends, strict=True)]
         rest = _without(rest, _STREAM)
         tags = {found["host"] for line in rest if (found := _TAG.match(line))}
@@ -83,36 +85,34 @@ def passed_on(text: str) -> PassedOn:
             stamps=tuple(None if end is None else end[1] for end in ends),
             host=host,
         )
-    return PassedOn(text="\n".join(lines) if lines != text.splitlines() else text)
+    return PassedOn(text=text if lines is original else "\n".join(lines))
 
 
-def _ends_of_most(lines: Sequence[str], read: Callable[[str], _Ended | None]) -> list[_Ended | None] | None:
+def _ends_of_most(lines: Sequence[str], read: Callable[[str], Told | None]) -> list[Told | None] | None:
     """Return what `read` finds in each line; None as soon as too many lines that are not empty have nothing."""
-    filled = sum(1 for line in lines if line.strip())
-    ends: list[_Ended | None] = []
-    missed = 0
+    ends: list[Told | None] = []
+    filled = missed = 0
     for line in lines:
         ends.append(read(line))
-        if ends[-1] is None and line.strip():
+        if not line.strip():
+            continue
+        filled += 1
+        if ends[-1] is None:
             missed += 1
-            if filled - missed < _SHARE_MIN * filled:
+            if len(lines) - missed < _SHARE_MIN * len(lines):
                 return None
-    return ends if filled >= _LINES_MIN else None
-
-
-def _is_most(told: Sequence[bool]) -> bool:
-    return len(told) >= _LINES_MIN and sum(told) >= _SHARE_MIN * len(told)
+    return ends if filled >= _LINES_MIN and filled - missed >= _SHARE_MIN * filled else None
 
 
 def _without(lines: list[str], prefix: re.Pattern[str]) -> list[str]:
     """The lines without a prefix that most of them have."""
-    if not _is_most([prefix.match(line) is not None for line in lines if line.strip()]):
+    if _ends_of_most(lines, prefix.match) is None:
         return lines
     return [prefix.sub("", line, count=1) for line in lines]
 
 
 def _quoted(lines: list[str]) -> list[str]:
-    if not _is_most([line.startswith(">") for line in lines if line.strip()]):
+    if _ends_of_most(lines, lambda line: line.startswith(">") or None) is None:
         return lines
     return [_QUOTE.sub("", line, count=1) if line.startswith(">") else line for line in lines]
 

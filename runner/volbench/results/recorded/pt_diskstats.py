@@ -6,7 +6,7 @@ operations and merges. iostat's r_await is over operations. rd_mrg tells the one
 
 from __future__ import annotations
 
-from volbench.results.recorded.parsed import DayClock, Recorded, Table, number, time_of_day
+from volbench.results.recorded.parsed import DayClock, Recorded, Table, first_lines, number, time_of_day
 
 _COLUMNS = {
     "rd_s": ("reads_per_s", 1.0),
@@ -26,7 +26,7 @@ _MERGED_MAX = 0.99
 
 def looks_like_pt_diskstats(text: str) -> bool:
     """Whether a file has its heading."""
-    return any(_is_heading(line.split()) for line in text.splitlines()[:200])
+    return any(_is_heading(line.split()) for line in first_lines(text, 200))
 
 
 def parse_pt_diskstats(text: str) -> Recorded:

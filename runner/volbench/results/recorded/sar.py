@@ -24,6 +24,7 @@ from volbench.results.recorded.parsed import (
     Table,
     banner,
     busy_with_niced,
+    first_lines,
     is_rounded_off,
     merged,
     number,
@@ -295,7 +296,7 @@ def _same(total: Series, device: Series) -> bool:
 
 
 def _timed(text: str, lines_max: int) -> Iterator[tuple[float, str]]:
-    for line in text.splitlines()[:lines_max]:
+    for line in first_lines(text, lines_max):
         clock = time_of_day(line)
         if clock is not None:
             yield clock

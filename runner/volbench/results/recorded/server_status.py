@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import pairwise
 
-from volbench.results.recorded.parsed import Recorded, Table, number
+from volbench.results.recorded.parsed import Recorded, Table, first_lines, number
 from volbench.results.recorded.status_rates import status_rates
 
 _MONITOR = re.compile(
@@ -109,7 +109,7 @@ def _commit_notes(block: str) -> Iterator[str]:
 
 def looks_like_status(text: str) -> bool:
     """Whether a file has a table of the server's status counters."""
-    lines = text.splitlines()[:1500]
+    lines = first_lines(text, 1500)
     names = {matched["name"] for line in lines if (matched := _VARIABLE.match(line))}
     return len(names) >= _VARIABLES_MIN and any(
         name in names for name in ("Uptime", "Innodb_data_reads", "Questions")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from volbench.results.recorded.parsed import Recorded, Table, number
+from volbench.results.recorded.parsed import Recorded, Table, first_lines, number
 
 _LINE = re.compile(
     r"^\[ (?P<t>\d+(?:\.\d+)?)s ?\] thds: (?P<threads>\d+) tps: (?P<tps>[\d.]+) qps: (?P<qps>[\d.]+)"
@@ -45,12 +45,14 @@ _NO_CLOCK = "sysbench's log has no time of day: it is not on one clock with othe
 
 def looks_like_sysbench(text: str) -> bool:
     """Whether a file has a line of an intermediate report, or a summary."""
-    lines = text.splitlines()[:_LINES]
+    lines = first_lines(text, _LINES)
     if any(_LINE.match(line) or _OLD.match(line) for line in lines):
         return True
     if sum(_CSV.match(line) is not None for line in lines) >= 2:
         return True
-    return _JSON.search(text[:20_000]) is not None or _TRANSACTIONS.search(text) is not None
+    if _JSON.search(text[:20_000]) is not None:
+        return True
+    return " transactions: " in text and _TRANSACTIONS.search(text) is not None
 
 
 def told_s(line: str) -> float | None:

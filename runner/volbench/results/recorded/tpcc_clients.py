@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from volbench.results.recorded.parsed import Recorded, Table, number, recorded_of_epochs
+from volbench.results.recorded.parsed import Recorded, Table, first_lines, number, recorded_of_epochs
 
 _CURRENT = re.compile(
     r"^\[Current\] (?P<kind>[A-Z_]+) +- Takes\(s\): [\d.]+, Count: \d+, TPM: (?P<tpm>[\d.]+),"
@@ -27,7 +27,7 @@ _RESULT = re.compile(r"System achieved (?P<nopm>\d+) NOPM from (?P<tpm>\d+) (?:M
 
 def looks_like_go_tpc(text: str) -> bool:
     """Whether a file has a line of go-tpc's intervals."""
-    return any(_CURRENT.match(line) for line in text.splitlines()[:4000])
+    return any(_CURRENT.match(line) for line in first_lines(text, 4000))
 
 
 def parse_go_tpc(text: str) -> Recorded:
@@ -58,7 +58,7 @@ def parse_go_tpc(text: str) -> Recorded:
 
 def looks_like_hammerdb(text: str) -> bool:
     """Whether a file has HammerDB's transaction counter, or its result."""
-    return any(_TPM.match(line) for line in text.splitlines()[:4000]) or _RESULT.search(text) is not None
+    return any(_TPM.match(line) for line in first_lines(text, 4000)) or _RESULT.search(text) is not None
 
 
 def parse_hammerdb(text: str) -> Recorded:
@@ -111,7 +111,7 @@ def _moment(text: str) -> tuple[float, str] | None:
 
 def looks_like_tpcc_mysql(text: str) -> bool:
     """Whether a file has a line of tpcc-mysql's intervals."""
-    return any(_INTERVAL.match(line) for line in text.splitlines()[:4000])
+    return any(_INTERVAL.match(line) for line in first_lines(text, 4000))
 
 
 def told_of_tpcc_mysql(line: str) -> float | None:
