@@ -149,12 +149,17 @@ def _sql_files() -> Sequence[bytes]:
     sql = _dump_seeds()[0]
     zipped, tarred = io.BytesIO(), io.BytesIO()
     with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("shop.sql", sql)
+        archive.writestr(zipfile.ZipInfo("shop.sql"), sql, zipfile.ZIP_DEFLATED)  # of 1980, whenever it is made
     with tarfile.open(fileobj=tarred, mode="w", format=tarfile.PAX_FORMAT) as tar:
         entry = tarfile.TarInfo("Gr\u00f6\u00dfe/shop.sql")
         entry.size = len(sql)
         tar.addfile(entry, io.BytesIO(sql))
-    return (zipped.getvalue(), tarred.getvalue(), gzip.compress(tarred.getvalue()), sql.decode().encode("utf-16"))
+    return (
+        zipped.getvalue(),
+        tarred.getvalue(),
+        gzip.compress(tarred.getvalue(), mtime=0),
+        sql.decode().encode("utf-16"),
+    )
 
 
 def _dump_seeds() -> Sequence[bytes]:
