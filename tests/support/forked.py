@@ -3,7 +3,8 @@
 Importing and collecting all tests takes longer than most files of tests. Here one process does so, and its forks
 run the tests: a fork takes a file of tests at a time, so that what a file sets up is set up once. Files that wait
 for servers and files that compute are two queues, the longest files first; `--forks 1+3` has one fork that begins
-with what computes and three that begin with what waits, and each goes on with the other queue.
+with what computes and three that begin with what waits, and each goes on with the other queue. When both are empty,
+a fork takes half of what another one has left of its file, so that the last long file does not keep all waiting.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ WAITING = ("integration", "browser")
 MEASURED = "forked/seconds"
 PROCESSORS_MAX = 4
 """Of which `auto` takes account: each fork that waits has servers, and memory for them."""
+SHARED_S_MIN = 20.0
+"""What is left of a file is shared from here on: for less, a second fork need not set up what the file sets up."""
+ANNOUNCED = 2
+"""Tests of a fork that stay its own: the one that runs, and the next one, for which pytest keeps fixtures."""
 END_S = 120.0
 
 
@@ -76,20 +81,33 @@ class Fork:
     given: deque[int] = field(default_factory=deque)
     running: bool = False
 
+    def give_up_half(self) -> tuple[int, ...]:
+        """Return the later half of the tests that were given, in their order, and run the others only."""
+        count = len(self.given) // 2 if len(self.given) > ANNOUNCED else 0
+        return tuple(self.given.pop() for _ in range(count))[::-1]
+
 
 class Queues:
     """Files of tests, as numbers of their items: those that wait and those that compute, the longest first."""
 
     def __init__(self, items: Sequence[pytest.Item], measured: dict[str, float]) -> None:
         self.measured = measured
+        self._items = items
         self._queues: dict[bool, deque[tuple[int, ...]]] = {False: deque(), True: deque()}
         files = [tuple(numbers) for _, numbers in groupby(range(len(items)), lambda number: items[number].path)]
-        for numbers in sorted(files, key=lambda numbers: -self._expected_s([items[number] for number in numbers])):
+        self._tests = {_file(items[numbers[0]]): len(numbers) for numbers in files}
+        for numbers in sorted(files, key=self.expected_s, reverse=True):
             self._queues[_kind(items[numbers[0]].path) in WAITING].append(numbers)
 
-    def _expected_s(self, items: Sequence[pytest.Item]) -> float:
-        file = items[0].nodeid.split("::")[0]
-        return self.measured.get(file, sum(map(_rough_s, items)))
+    def expected_s(self, numbers: Sequence[int]) -> float:
+        """Return about how long tests of one file take."""
+        if not numbers:
+            return 0.0
+        items = [self._items[number] for number in numbers]
+        file = _file(items[0])
+        if file in self.measured:
+            return self.measured[file] * len(items) / self._tests[file]
+        return sum(map(_rough_s, items))
 
     def put_back(self, numbers: Sequence[int], *, waiting: bool) -> None:
         """Return what a lost process has not run."""
@@ -111,6 +129,10 @@ def _rough_s(item: pytest.Item) -> float:
     if "docker" in item.keywords:  # a marker
         return SECONDS_IN_CONTAINERS
     return SECONDS_A_TEST.get(_kind(item.path), 0.02)
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.split("::")[0]
 
 
 def _kind(path: Path) -> str:
@@ -157,9 +179,7 @@ class Forks:
             self._lost(fork, session, queues)
             return
         if kind == "next":
-            numbers = (
-                None if session.shouldfail or session.shouldstop else queues.take(waiting=fork.prefers_waiting)
-            )
+            numbers = None if session.shouldfail or session.shouldstop else self._next(fork, queues)
             fork.given = deque(numbers or ())
             fork.channel.send(numbers)
         elif kind == "begins":
@@ -169,12 +189,21 @@ class Forks:
             fork.given.popleft()
             if session.shouldfail or session.shouldstop:
                 fork.given.clear()
-            fork.channel.send(bool(fork.given))
+            fork.channel.send(len(fork.given))
         elif kind == "report":
             data = {**value, "node": _worker(fork)}
             self._pass_on(self._config.hook.pytest_report_from_serializable(config=self._config, data=data))
         elif kind == "fault":
             session.shouldfail = f"fork {fork.name}: {value}"
+
+    def _next(self, fork: Fork, queues: Queues) -> tuple[int, ...] | None:
+        """A file of the queues, else half of what the fork with most to do has left."""
+        if (numbers := queues.take(waiting=fork.prefers_waiting)) is not None:
+            return numbers
+        longest = max(self._forks, key=lambda each: queues.expected_s(each.given))
+        if queues.expected_s(longest.given) < SHARED_S_MIN:
+            return None
+        return longest.give_up_half() or None
 
     def _pass_on(self, report: pytest.TestReport) -> None:
         file = report.nodeid.split("::")[0]
@@ -274,19 +303,24 @@ def _apart(config: pytest.Config, base: Path) -> None:
 
 
 def _run_files(session: pytest.Session, channel: Connection) -> int:
-    """File by file; what a file has set up is torn down before the next one is asked for."""
+    """File by file; what a file has set up is torn down before the next one is asked for.
+
+    The first process says after each test how many are left: it may have given the later ones to another fork.
+    """
     while True:
         channel.send(("next", None))
         numbers = channel.recv()
         if numbers is None:
             break
-        items: list[pytest.Item | pytest.Session] = [session.items[number] for number in numbers]
-        for item, following in zip(items, [*items[1:], session], strict=True):
+        items: deque[pytest.Item] = deque(session.items[number] for number in numbers)
+        left = len(items)
+        while left:
+            item = items.popleft()
+            following = items[0] if left > 1 else session
             channel.send(("begins", None))
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             channel.send(("ended", None))
-            if not channel.recv():
-                break
+            left = channel.recv()
     session._setupstate.teardown_exact(None)
     return 0
 

@@ -49,6 +49,33 @@ def test_is_skipped():
 """
 
 
+SHARED = """
+import os, time
+from pathlib import Path
+import pytest
+
+LOG = Path(__file__).with_suffix(".log")
+
+def note(text):
+    with LOG.open("a") as log:
+        print(text, file=log)
+
+@pytest.fixture(scope="module")
+def once():
+    note("set up")
+    yield
+    note("torn down")
+
+@pytest.mark.parametrize("number", range(12))
+def test_waits_for_two_forks(once, number):
+    until_s = time.monotonic() + 60
+    while LOG.read_text().count("set up") < 2:
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+    note(f"{number} {os.environ['PYTEST_XDIST_WORKER']}")
+"""
+
+
 def run(directory: Path, *options: str, **files: str) -> subprocess.CompletedProcess[str]:
     for name, text in files.items():
         (directory / f"test_{name}.py").write_text(text)
@@ -83,6 +110,27 @@ def test_every_test_runs_once_and_what_ends_a_process_fails_its_test_only(tmp_pa
     assert "ended with exit code 3" in done.stdout
     assert done.stdout.count("Captured stdout call") == done.stdout.count("what it printed\n") == 2
     assert (tmp_path / "test_b.log").read_text() == "set up\ntorn down\n"
+
+
+def test_the_last_long_file_is_shared_by_forks_that_have_nothing_else(tmp_path: Path) -> None:
+    directory = tmp_path / "integration"
+    directory.mkdir()
+    done = run(directory, "--forks", "1+1", shared=SHARED)
+    assert done.returncode == pytest.ExitCode.OK, done.stdout + done.stderr
+    log = (directory / "test_shared.log").read_text()
+    assert (log.count("set up\n"), log.count("torn down\n")) == (2, 2)
+    worker_of = dict(line.split() for line in log.splitlines() if line[0].isdecimal())
+    workers = [worker_of[str(number)] for number in range(12)]
+    assert workers[:6] == workers[:1] * 6
+    assert workers[6:] == workers[6:7] * 6
+    assert workers[0] != workers[6]
+
+
+def test_a_short_file_is_not_shared(tmp_path: Path) -> None:
+    text = "import os\n" + "".join(f"def test_{n}(): print(os.environ['PYTEST_XDIST_WORKER'])\n" for n in range(50))
+    done = run(tmp_path, "--forks", "2", short=text)
+    assert done.returncode == pytest.ExitCode.OK, done.stdout + done.stderr
+    assert len(set(re.findall(r"^gw\d$", done.stdout, re.MULTILINE))) == 1
 
 
 def test_the_first_failure_ends_a_session_that_asks_for_it(tmp_path: Path) -> None:
