@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 
 from bootstrap import cluster, engine, environment, extras, images, local
 from bootstrap.console import Console, open_console
@@ -63,10 +64,7 @@ def _do(command: str, directories: Directories, console: Console) -> None:
         case "demo":
             set_up(directories, console, flavors=["mysql"], development=False)
         case "test":
-            install(environment.VENV_NEEDS, directories, console)
-            extras.try_test_tools(directories, console)
             set_up(directories, console, flavors=["mysql", "mariadb"], development=True)
-            extras.try_posix_suites(directories, console)
         case "python":
             install(environment.VENV_NEEDS, directories, console)
             environment.ensure_environment(directories, console, development=True)
@@ -92,23 +90,42 @@ def _do(command: str, directories: Directories, console: Console) -> None:
 
 
 def set_up(directories: Directories, console: Console, *, flavors: list[str], development: bool) -> None:
-    """Set up environment and containers; without containers, print the reason and prepare the local target."""
+    """Set up environment and containers; without containers, print the reason and prepare the local target.
+
+    For development the tests' programs are installed as well: packages while images are built, which wait for
+    downloads most of their time, and suites are compiled after the emulator.
+    """
     install(environment.VENV_NEEDS, directories, console)
     extras.try_compiler(directories, console)
     extras.try_lexer(directories, console)  # before the tools image, which has it
+    tools = cache(partial(_try_test_tools, directories, console, development=development))
     with ThreadPoolExecutor(max_workers=2) as pool:
         packages = pool.submit(environment.ensure_environment, directories, console, development=development)
-        daemon = pool.submit(extras.try_emulator, directories, console)
+        daemon = pool.submit(_compile, directories, console, development=development)
         try:
             answer = engine.ensure_engine(directories, console)
-            names = images.ensure_images(directories, console, flavors, python_ready=packages.result)
+            names = images.ensure_images(
+                directories, console, flavors, python_ready=packages.result, meanwhile=tools
+            )
             packages.result()
             console.say(f"ready, with containers: {answer.evidence}, {', '.join(names)}")
         except (MissingPrerequisite, Refused) as lack:
+            tools()
             packages.result()
             console.say(f"containers are not available:\n{lack}")
             console.say(f"ready, with the local target: {local.ensure_local(directories, console).evidence}")
         daemon.result()
+
+
+def _try_test_tools(directories: Directories, console: Console, *, development: bool) -> None:
+    if development:
+        extras.try_test_tools(directories, console)
+
+
+def _compile(directories: Directories, console: Console, *, development: bool) -> None:
+    extras.try_emulator(directories, console)
+    if development:
+        extras.try_posix_suites(directories, console)
 
 
 if __name__ == "__main__":

@@ -54,10 +54,12 @@ def ensure_images(
     flavors: Sequence[str],
     *,
     python_ready: Callable[[], None] = lambda: None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> tuple[str, ...]:
     """Ensure that the engine has the tools image and one server image per flavor; return their names.
 
-    `python_ready` waits for .venv, so that the builds start while .venv is still being made.
+    `python_ready` waits for .venv, so that the builds start while .venv is still being made; `meanwhile` is called
+    once the builds have started, which install nothing on this machine, or where nothing is to be built.
     Raises MissingPrerequisite with the log's end if an image can be neither pulled nor built.
     """
     missing = [SERVERS[flavor] for flavor in flavors if not _is_here(SERVERS[flavor], directories.root)]
@@ -70,8 +72,11 @@ def ensure_images(
             if tools_missing:  # the longest of them
                 jobs.append(pool.submit(_build_tools, tools, base, directories, console, python_ready))
             jobs += [pool.submit(_ensure_server, server, base, directories, console) for server in missing]
+            meanwhile()
             for job in jobs:
                 job.result()
+    else:
+        meanwhile()
     servers = [image_names.pick_server_image(image_names.local_images(), flavor) for flavor in flavors]
     first = next((server for server in servers if server is not None), None)
     _tag(tools, image_names.TOOLS_ALIAS)  # the names in docker/compose.yaml

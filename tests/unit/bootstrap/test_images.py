@@ -44,8 +44,10 @@ def test_the_tools_image_is_begun_before_the_servers(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(images, "_tag", lambda *_: None)
     monkeypatch.setattr(capabilities, "docker_image", lambda _: missing)
     monkeypatch.setattr(image_names, "local_images", tuple)
-    images.ensure_images(find_directories(), Console(yes=True), ["mysql", "mariadb"])
-    assert begun == ["tools", "mysql", "mariadb"]
+    images.ensure_images(
+        find_directories(), Console(yes=True), ["mysql", "mariadb"], meanwhile=lambda: begun.append("packages")
+    )
+    assert begun == ["tools", "mysql", "mariadb", "packages"]
 
 
 def test_images_that_are_there_get_the_names_of_compose_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +58,11 @@ def test_images_that_are_there_get_the_names_of_compose_files(monkeypatch: pytes
     monkeypatch.setattr(images, "_tag", lambda name, alias: names.update({alias: name}))
     monkeypatch.setattr(capabilities, "docker_image", lambda _: present)
     monkeypatch.setattr(image_names, "local_images", lambda: ("volbench/mysql:9.7", "mariadb:11.8"))
-    images.ensure_images(find_directories(), Console(yes=True), ["mysql", "mariadb"])
+    called: list[str] = []
+    images.ensure_images(
+        find_directories(), Console(yes=True), ["mysql", "mariadb"], meanwhile=lambda: called.append("packages")
+    )
+    assert called == ["packages"]
     assert names == {
         image_names.TOOLS_ALIAS: image_names.tools_image(),
         image_names.SERVER_ALIAS: "volbench/mysql:9.7",
