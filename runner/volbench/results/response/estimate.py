@@ -17,8 +17,10 @@ What would make b lie, and what is done about it:
   truth has a part of it, so it lies between both (partial identification), and so does the interval.
 - *Volumes that differ in more than await.* The methods `within` and `between` are estimated apart: within, every
   cell has an intercept of its own; between, cells of as many threads share one. Between, the intercepts of volumes
-  may differ for reasons that nobody measures. What `within` and `between` are apart beyond their errors is such a
-  difference (Hausman 1978), and widens the interval of `between`.
+  may differ for reasons that nobody measures, so its interval also holds such differences (`between`). Where
+  `within` and `between` are apart beyond their errors (Hausman 1978), `within` is given, or both are covered.
+- *Awaits that stand.* Inside steady cells an await moves by chance alone, as a mean over some operations does, and
+  a regressor that is noise gives a slope near 0 (errors in variables): such cells have no `within`.
 - *Counts that differ.* Cells count other numbers of waits. The count beside a slope is what their waits alone would
   give by the same weighing.
 - *Awaits that move together.* Syncs of both logs become one term; of reads and syncs that move together the one
@@ -46,6 +48,11 @@ from volbench.results.response.samples import SAMPLES_MIN, CellSamples, Counted
 
 MOVED_MIN = 0.1
 """Of an await's mean, from its 10th to its 90th percentile: what a steady emulated volume moves by chance."""
+MOVED_INSIDE_MIN = 0.15
+"""Relative deviation of an await inside cells, from which on cells of several volumes tell a slope of their own.
+One that stands steady deviates by what a mean over some operations does, and no latency follows that."""
+NOISE_TIMES = 4.0
+"""Times the variance of such a mean, of operations with an exponential time, that an await must also deviate by."""
 KNOWN_MIN = 0.8
 """Share of a cell's intervals in which an await must be known; in the others nothing was done."""
 SLOTS_MIN = 8
@@ -58,6 +65,8 @@ _MODULATE = (
     "modulate an emulated volume (`volbench run SUITE --modulate 4`), which takes a load without `rate` of"
     f" {MODULATION_S_MIN:g} s or more"
 )
+ADVICE_BETWEEN = f"{_MODULATE}, or measure a further volume (`--volume NAME=SPEC`)"
+"""For a wide slope between volumes: more cells or seconds hardly narrow it."""
 TOO_SHORT = NoResponse(
     reason=f"no cell has {SAMPLES_MIN} intervals in which both latency and a waiting time are known",
     advice="measure at least 30 s a cell",
@@ -138,7 +147,9 @@ def _estimate(cells: list[CellSamples], terms: Sequence[str]) -> Response | NoRe
         responses = (by_method(modulated, terms, "signal") for terms in tried)
         found = next((response for response in responses if response is not None), None)
         return found or (UNFOLLOWED if _slots(modulated) >= SLOTS_MIN else UNDETERMINED)
-    sharpest = sharper(by_method(cells, moved, "within"), by_method(cells, moved, "between"))
+    inside = moved if len({cell.volume for cell in cells}) == 1 else [t for t in moved if _moves_inside(cells, t)]
+    within = by_method(cells, inside, "within") if inside else None
+    sharpest = sharper(within, by_method(cells, moved, "between"))
     return sharpest or (TOGETHER if len(moved) > 1 and _lacks_counts(cells, moved) else UNDETERMINED)
 
 
@@ -198,24 +209,42 @@ def _has_moved(cells: Sequence[CellSamples], term: str) -> bool:
     return bool(high - low > MOVED_MIN * values.mean())
 
 
+def _moves_inside(cells: Sequence[CellSamples], term: str) -> bool:
+    """Return whether an await moves inside cells by more than a mean over its operations does by chance."""
+    squares, chances = [], []
+    for cell in cells:
+        await_ms, count = cell.awaits_ms[term], cell.counted.get(term)
+        operations = cell.finished * (max(1.0, count.low) if count else 1.0)
+        known = np.isfinite(await_ms) & (operations > 0)
+        if known.any() and await_ms[known].mean() > 0:
+            squares.append(np.square(await_ms[known] / await_ms[known].mean() - 1))
+            chances.append(1 / operations[known])
+    if not squares:
+        return False
+    variance = float(np.concatenate(squares).mean())
+    return variance >= MOVED_INSIDE_MIN**2 + NOISE_TIMES * float(np.concatenate(chances).mean())
+
+
 def sharper(within: Response | None, between: Response | None) -> Response | None:
-    """Return the one whose first slope has the narrower interval; `between` is widened by what both are apart."""
+    """Return the one whose first slope has the narrower interval.
+
+    Where both are apart beyond their errors, volumes differ in more than they are known to: `within` stands, with a
+    note. A `within` that is not sharp does not stand alone, so the interval of `between` covers both.
+    """
     if within is None or between is None:
         return within or between
     first, second = within.slopes[0], between.slope(within.slopes[0].term)
     if second is None or second.is_held:
         return within if first.is_sharp else between
     apart = abs(first.value - second.value)
-    reaches = math.hypot(first.high - first.low, second.high - second.low) / 2
-    notes: tuple[str, ...] = ()
-    if first.is_sharp and apart > reaches:
+    is_apart = apart > math.hypot(first.high - first.low, second.high - second.low) / 2
+    if is_apart and first.is_sharp:
         text = (
             f"between volumes and thread levels the slope is {number(second.value)}: they differ in more than the"
+            " volume's waiting time"
         )
-        notes = (f"{text} volume's waiting time",)
-    beyond = math.sqrt(max(0.0, apart**2 - reaches**2))
-    widened = replace(second, low=second.low - beyond, high=second.high + beyond)
-    if notes or first.high - first.low <= widened.high - widened.low:
-        return replace(within, notes=(*within.notes, *notes))
-    slopes = tuple(widened if slope is second else slope for slope in between.slopes)
-    return replace(between, slopes=slopes)
+        return replace(within, notes=(*within.notes, text))
+    if is_apart:
+        covering = replace(second, low=min(first.low, second.low), high=max(first.high, second.high))
+        return replace(between, slopes=tuple(covering if one is second else one for one in between.slopes))
+    return within if first.high - first.low <= second.high - second.low else between

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volbench.results.response.left_out import Floats, Ints, products
+from volbench.results.response.left_out import Floats, Ints, less_means, products
 from volbench.results.stats.student_t import t_quantile
 
 CONDITION_MAX = 1e8
@@ -83,6 +83,20 @@ def fit(
         intercept=float(share @ response - (share @ regressors) @ slopes),
         clusters=len(names),
     )
+
+
+def effects(columns: Floats, regressors: Floats, instruments: Floats, *, weights: Floats, groups: Ints) -> Floats:
+    """Return by how much each column changes the slopes of `fit` when it is added to the response, shape (k, m).
+
+    Args:
+        columns: shape (n, m).
+        regressors, instruments, weights, groups: as `fit` has them, where the data determine the slopes.
+    """
+    count = regressors.shape[1]
+    _, group = np.unique(groups, return_inverse=True)
+    level = less_means(np.column_stack([instruments, regressors, columns]), weights, group)
+    left = (weights[:, None] * level[:, :count]).T
+    return np.asarray(np.linalg.solve(left @ level[:, count : 2 * count], left @ level[:, 2 * count :]))
 
 
 def _freedom(cluster: Ints, group: Ints, clusters: int, groups: int, count: int) -> int:

@@ -34,7 +34,7 @@ def products(columns: Floats, weights: Floats, groups: Ints, clusters: Ints) -> 
         groups: rows of one number share a mean, from 0, shape (n,).
         clusters: rows of one number are left out together, from 0 and each with a row, shape (n,).
     """
-    level = _less_means(columns, weights, groups)
+    level = less_means(columns, weights, groups)
     whole = _sums(level, weights, np.zeros_like(groups), 1)[0]
     count = int(clusters.max()) + 1
     pairs, pair = np.unique(clusters * (int(groups.max()) + 1) + groups, return_inverse=True)
@@ -50,12 +50,12 @@ def products(columns: Floats, weights: Floats, groups: Ints, clusters: Ints) -> 
     diagonals = np.diagonal(without, axis1=1, axis2=2)
     for number in np.flatnonzero((diagonals < VARIATION_MIN * np.diagonal(whole)).any(axis=1)):
         rest = clusters != number
-        level = _less_means(columns[rest], weights[rest], groups[rest])
+        level = less_means(columns[rest], weights[rest], groups[rest])
         without[number] = _sums(level, weights[rest], np.zeros_like(groups[rest]), 1)[0]
     return whole, without
 
 
-def _less_means(columns: Floats, weights: Floats, groups: Ints) -> Floats:
+def less_means(columns: Floats, weights: Floats, groups: Ints) -> Floats:
     """Return columns less their groups' means, and exactly 0 where only rounding is left of them."""
     totals = np.bincount(groups, weights)
     safe = np.where(totals > 0, totals, 1.0)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volbench.core.base.text import part_of
+from volbench.results.response.between import Interval, between_intervals
 from volbench.results.response.least_squares import Fit, fit
 from volbench.results.response.left_out import Floats, Ints
 from volbench.results.response.lock_in import locked_fit
@@ -81,26 +82,56 @@ def _fitted(rows: Rows, method: Method) -> Response | None:
     free, held = _told_apart(rows, groups, counted, method)
     if any(counted[term] is None for term in held):
         return None  # what it costs would be taken for the cost of the wait that it moves with
-    held_waits = np.asarray([_middle(counted[term]) for term in held])
-    if method == "signal":
-        fits = [locked_fit(rows, free, held, held_waits)]
+    known_counts = {term: count for term in held if (count := counted[term]) is not None}
+    if method == "between":
+        intervals = between_intervals(rows, free, known_counts, groups, CONFIDENCE)
     else:
-        offset = rows.awaits_ms[:, [rows.terms.index(term) for term in held]] @ held_waits
-        fits = [_fit(rows, rows.latency_ms - offset, free, groups, method)]
+        intervals = _hulls(rows, free, known_counts, groups, method)
+    return None if intervals is None else _response(rows, intervals, free, held, counted, method, groups)
+
+
+def _hulls(
+    rows: Rows, free: Sequence[str], held: Mapping[str, Counted], groups: Ints, method: Method
+) -> list[Interval] | None:
+    """Return each free slope, from the lowest to the highest end that is possible: it may be anything between.
+
+    Held waits may be as many as the least or the most of their counts, and of the tasks' CPU time none or all may
+    be the transactions'. None where the rows do not determine the slopes.
+    """
+    ends = [[_middle(count) for count in held.values()]]
+    if held:
+        ends += [[count.low for count in held.values()], [count.high for count in held.values()]]
+    fits = []
+    for waits in map(np.asarray, ends):
+        if method == "signal":
+            fits.append(locked_fit(rows, free, list(held), waits))
+            continue
+        latency_ms = rows.latency_ms - rows.awaits_ms[:, [rows.terms.index(term) for term in held]] @ waits
+        fits.append(_fit(rows, latency_ms, free, groups))
         if fits[0] is not None and np.isfinite(rows.cpu_ms).all():
-            fits.append(_fit(rows, rows.latency_ms - offset - rows.cpu_ms, free, groups, method))
+            fits.append(_fit(rows, latency_ms - rows.cpu_ms, free, groups))
     known = [found for found in fits if found is not None]
-    return _response(rows, known, free, held, counted, method, groups) if fits[0] is not None else None
+    if fits[0] is None:
+        return None
+    intervals = []
+    for place in range(len(free)):
+        reached = [
+            found.slopes[place] + side * found.reach(place, CONFIDENCE) for found in known for side in (-1, 1)
+        ]
+        intervals.append(
+            Interval(value=float(fits[0].slopes[place]), low=float(min(reached)), high=float(max(reached)))
+        )
+    return intervals
 
 
-def _fit(rows: Rows, latency_ms: Floats, free: Sequence[str], groups: Ints, method: Method) -> Fit | None:
+def _fit(rows: Rows, latency_ms: Floats, free: Sequence[str], groups: Ints) -> Fit | None:
     numbers = [rows.terms.index(term) for term in free]
     return fit(
         latency_ms,
         rows.awaits_ms[:, numbers],
         weights=rows.weights,
         groups=groups,
-        clusters=rows.cell if method == "between" else rows.block,
+        clusters=rows.block,
         instruments=rows.smoothed_ms[:, numbers],
     )
 
@@ -150,7 +181,7 @@ def _told_apart(
 
 def _response(
     rows: Rows,
-    fits: Sequence[Fit],
+    intervals: Sequence[Interval],
     free: Sequence[str],
     held: Sequence[str],
     counted: Mapping[str, Counted | None],
@@ -160,18 +191,13 @@ def _response(
     weights = rows.weights / rows.weights.sum()
     latency_ms = float(weights @ rows.latency_ms)
     slopes = []
-    for place, term in enumerate(free):
-        ends = [
-            (float(found.slopes[place]) + side * found.reach(place, CONFIDENCE))
-            for found in fits
-            for side in (-1, 1)
-        ]
-        value = float(fits[0].slopes[place])
-        slopes.append(_slope(rows, term, (value, min(ends), max(ends)), counted[term], groups))
+    for interval, term in zip(intervals, free, strict=True):
+        slopes.append(_slope(rows, term, interval, counted[term], groups))
     for term in held:
         count = counted[term]
         low, high = (count.low, count.high) if count else (0.0, 0.0)
-        slopes.append(_slope(rows, term, (_middle(count), low, high), count, groups, is_held=True))
+        held_at = Interval(value=_middle(count), low=low, high=high)
+        slopes.append(_slope(rows, term, held_at, count, groups, is_held=True))
     explained = min(1.0, max(0.0, sum(slope.variance_share for slope in slopes)))
     notes = (f"{', '.join(held)} moved together with {free[0]} and stands at its counted waits",) if held else ()
     return Response(
@@ -190,7 +216,7 @@ def _response(
 def _slope(
     rows: Rows,
     term: str,
-    value: tuple[float, float, float],
+    interval: Interval,
     counted: Counted | None,
     groups: Ints,
     *,
@@ -200,13 +226,13 @@ def _slope(
     smooth = _less_group_mean(rows.smoothed_ms[:, rows.terms.index(term)], groups)
     latency = _less_group_mean(rows.latency_ms, groups)
     power = float(latency @ latency)
-    share = value[0] * float(smooth @ latency) / power if power > 0 else 0.0
+    share = interval.value * float(smooth @ latency) / power if power > 0 else 0.0
     low, high = np.quantile(await_ms, (0.1, 0.9))
     return Slope(
         term=term,
-        value=value[0],
-        low=value[1],
-        high=value[2],
+        value=interval.value,
+        low=interval.low,
+        high=interval.high,
         counted=counted,
         await_ms=float(np.average(await_ms, weights=rows.weights)),
         moved_ms=(float(low), float(high)),

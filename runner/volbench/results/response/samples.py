@@ -26,6 +26,8 @@ LEVEL_SHARE_MIN = 0.3
 seconds leaves a third."""
 CYCLE_SLOTS = 4
 """Slots of a modulation in which each state comes once: nothing slow, reads, writes, both."""
+CPU_KNOWN_MIN = 0.5
+"""Share of a cell's intervals whose CPU time must be known; the others have their mean."""
 OPERATIONS_MIN = 1.0
 """Of an interval; fewer are a share of one that completed in a neighbouring interval."""
 SAMPLES_MIN = 6
@@ -195,7 +197,7 @@ def _rows_of_cell(
     else:
         apart = np.all([_is_level(values) for values in awaits.values()], axis=0)
     used, latency = known & apart, cell.latency_ms
-    cpu = np.full(len(cell), np.nan) if cell.cpu_ms is None else cell.cpu_ms
+    cpu = _cpu_ms(cell)
     if not is_modulated and used.sum() < LEVEL_SHARE_MIN * known.sum():
         used, weights = known, np.where(known, cell.finished, 0.0)
         latency, cpu = (smoothed(values, weights, WINDOW_INTERVALS) for values in (latency, cpu))
@@ -224,6 +226,22 @@ def _rows_of_cell(
         "block": slots[used],
         "cycle": slots[used] // CYCLE_SLOTS,
     }
+
+
+def _cpu_ms(cell: CellSamples) -> Floats:
+    """Return the tasks' CPU time by transaction, shape (n,), with the mean where an interval lacks it.
+
+    NaN throughout where fewer intervals than CPU_KNOWN_MIN have it.
+    """
+    unknown = np.full(len(cell), np.nan)
+    if cell.cpu_ms is None:
+        return unknown
+    ended = cell.finished > 0
+    known = ended & np.isfinite(cell.cpu_ms)
+    if not known.any() or known.sum() < CPU_KNOWN_MIN * ended.sum():
+        return unknown
+    mean_ms = np.average(cell.cpu_ms[known], weights=cell.finished[known])
+    return np.asarray(np.where(known, cell.cpu_ms, mean_ms), dtype=np.float64)
 
 
 def _is_level(values: Floats) -> NDArray[np.bool_]:

@@ -74,6 +74,9 @@ def test_a_slope_that_is_not_sharp_is_said_to_be_none_and_what_would_sharpen_it(
     (sentence,) = response_sentences(replace(tables, rows=rows), of_step="read-only")
     assert "is not known well: each millisecond of a read of data files 14.4 [4.04, 24.8] ms. To" in sentence
     assert "more cells" in sentence
+    between = tuple(row.model_copy(update={"method": "between"}) for row in rows)
+    (sentence,) = response_sentences(replace(tables, rows=between), of_step="read-only")
+    assert "measure a further volume" in sentence
     nothing = tuple(row.model_copy(update={"ci": (-1e6, 1e6)}) for row in tables.rows)
     (sentence,) = response_sentences(replace(tables, rows=nothing))
     assert "is not known well. To know it, measure longer cells" in sentence

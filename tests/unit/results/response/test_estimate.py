@@ -166,13 +166,26 @@ def steady_cells(*, slow_ms: float, cpu_of_fast_ms: float, waits_of_slow: float 
 
 def test_a_volume_whose_cells_lack_cpu_widens_the_slope_between_volumes():
     """The fast volume's transactions take 15 ms longer for want of CPU: the plain slope is 14, the truth 20."""
-    slope = response_of(steady_cells(slow_ms=3.0, cpu_of_fast_ms=15.0)).slopes[0]
-    assert slope.value < 15.0
+    starved = steady_cells(slow_ms=3.0, cpu_of_fast_ms=15.0)
+    assert response_of([replace(samples, cpu_ms=None) for samples in starved]).slopes[0].value < 15.0
+    slope = response_of(starved).slopes[0]
+    assert slope.value > 16.0
     assert covers((slope.low, slope.high), 20.0)
     assert slope.agreement != "below"
     even = response_of(steady_cells(slow_ms=3.0, cpu_of_fast_ms=0.0)).slopes[0]
     assert covers((even.low, even.high), 20.0)
     assert even.high - even.low < 0.2 * 20.0
+
+
+def test_an_interval_without_cpu_time_does_not_hide_that_of_the_others():
+    """The first of a cell has none where its sampler began with it."""
+    starved = steady_cells(slow_ms=3.0, cpu_of_fast_ms=15.0)
+    late = [
+        replace(samples, cpu_ms=np.concatenate([[np.nan], samples.cpu_ms[1:]]))
+        for samples in starved
+        if samples.cpu_ms is not None
+    ]
+    assert response_of(late).slopes[0].value == pytest.approx(response_of(starved).slopes[0].value, rel=0.01)
 
 
 def test_the_count_beside_a_slope_is_what_the_cells_counts_would_give():

@@ -11,7 +11,7 @@ import numpy as np
 from volbench.core.base.text import number
 from volbench.core.records.report import NoResponseRow, ResponsePointRow, ResponseRow
 from volbench.results.explain.run import RunExplanation, StepView
-from volbench.results.response.estimate import LOG_SYNC, UNDETERMINED, estimate, with_one_log
+from volbench.results.response.estimate import ADVICE_BETWEEN, LOG_SYNC, UNDETERMINED, estimate, with_one_log
 from volbench.results.response.model import NoResponse, Response, Slope
 from volbench.results.response.samples import CellSamples
 
@@ -195,10 +195,11 @@ def _wide_sentence(rows: Iterable[ResponseRow], step: str) -> str:
         return ""
     row = max(of_step, key=lambda row: abs(row.slope) * row.await_ms)
     text = slope_text(row)
+    advice = ADVICE_BETWEEN if row.method == "between" else UNDETERMINED.advice
     figure = "" if text == UNKNOWN else f": each millisecond of {TITLES[row.term]} {text} ms"
     return (
         f"What a millisecond of the volume costs a transaction of {step} is not known well{figure}. To know it,"
-        f" {UNDETERMINED.advice}."
+        f" {advice}."
     )
 
 
