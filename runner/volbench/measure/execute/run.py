@@ -305,12 +305,10 @@ class Orchestrator:
             if cell.volume in self._volumes.unavailable:
                 return
             try:
-                result = self._attempts.new(cell.planned, self._volume_for_template(cell), "prepare")
+                self._prepare(cell)
             except VolumeUnavailable as error:
                 self._volumes.give_up(cell.volume, error)
                 return
-            if result.status != "done":
-                raise _failure(result)
             directory = self._directory.cell_dir(cell.planned.cell_id)
             template = read_record(directory / TEMPLATE_FILE, PreparedTemplate)
             self._directory.journal.append("template_ready", **template.model_dump())
@@ -320,6 +318,21 @@ class Orchestrator:
         cells = [cell for cell in self._template_cells() if (cell.shape, cell.volume) in needed]
         self._run_volumes(cells, lambda cell: cell.volume, do)
         return keys
+
+    def _prepare(self, cell: TemplateCell) -> None:
+        """Prepare a template; begin again, up to DISRUPTIONS_MAX times, where the cluster ended the pod."""
+        disruptions = 0
+        while True:
+            try:
+                result = self._attempts.new(cell.planned, self._volume_for_template(cell), "prepare")
+                if result.status == "done":
+                    return
+                raise _failure(result)
+            except StepFailed as failure:
+                if failure.cause not in _DISRUPTIONS or disruptions == DISRUPTIONS_MAX:
+                    raise
+                disruptions += 1
+                _log.info("%s is prepared again: %s", cell.planned.cell_id, failure.what)
 
     def _run_cell(self, planned: PlannedCell, volume: OpenVolume | None, template_key: str) -> VolbenchError | None:
         """Try the cell until it is done; return its failure after TRIES attempts, or one that is not retryable.

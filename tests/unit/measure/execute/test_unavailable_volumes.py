@@ -188,3 +188,22 @@ def test_evictions_without_end_fail_the_cell(bench: Bench) -> None:
     outcome, target = bench.run(lambda job, _: evicted if job.cell.cell_id == first else None)
     assert outcome.exit_code == 5
     assert target.launches.count(first) == TRIES + DISRUPTIONS_MAX
+
+
+def test_a_template_whose_pod_the_cluster_evicts_is_prepared_again(bench: Bench) -> None:
+    evicted = StepFailed("the cluster ended the pod", cause="evicted")
+    outcome, target = bench.run(lambda job, launches: evicted if job.kind == "prepare" and launches < 3 else None)
+    assert outcome.exit_code == 0
+    assert target.launches.count("template-a") == 3
+
+
+def test_evictions_of_a_template_without_end_stop_the_run(bench: Bench) -> None:
+    attempts: list[int] = []
+
+    def evict(job: Job, _: int) -> VolbenchError | None:
+        attempts.append(job.cell.attempt)
+        return StepFailed("the cluster ended the pod", cause="evicted")
+
+    with pytest.raises(StepFailed, match="the cluster ended the pod"):
+        bench.run(evict)
+    assert attempts == [*range(1, DISRUPTIONS_MAX + 2)]
