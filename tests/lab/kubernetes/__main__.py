@@ -10,6 +10,8 @@ python3 tests/lab/kubernetes images             brings newly built images to the
 python3 tests/lab/kubernetes helm               compiles helm once, prints where it is
 python3 tests/lab/kubernetes csi add|remove SOURCES   a CSI driver with snapshots, from checkouts of kubernetes-csi
 python3 tests/lab/kubernetes kueue add|all|remove   Kueue, compiled once; all: it suspends jobs without a queue too
+python3 tests/lab/kubernetes karpenter add|remove   Karpenter and kwok, compiled once: nodes that run nothing
+python3 tests/lab/kubernetes kyverno add|remove     Kyverno's admission controller, compiled once
 python3 tests/lab/kubernetes api stop|start     for tests of an API server that is away
 """
 
@@ -28,7 +30,9 @@ from control_plane import start_api_server, start_controllers, start_etcd, stop_
 from csi import add_csi, remove_csi
 from daemons import LabFailed, is_mounted, run
 from images import PROVISIONER, SHELL, import_docker_images
+from karpenter import add_karpenter, remove_karpenter
 from kueue import add_kueue, remove_kueue
+from kyverno import add_kyverno, remove_kyverno
 from layout import HERE, NODES_MAX, Layout, NodePlaces, find_layout
 from nodes import (
     add_node,
@@ -75,8 +79,8 @@ def up(layout: Layout, nodes: int) -> None:
 
 def down(layout: Layout) -> None:
     """End everything of this lab, and nothing else."""
-    remove_kueue(layout)
-    remove_csi(layout)
+    for remove in (remove_kyverno, remove_kueue, remove_karpenter, remove_csi):
+        remove(layout)
     for number in numbers(layout):
         remove_node(layout, number)
     stop_control_plane(layout)
@@ -134,6 +138,8 @@ def _arguments() -> argparse.Namespace:
         "sources", nargs="?", type=Path, default=Path(), help="a directory with the checkouts; only to add"
     )
     add_subparsers.add_parser("kueue").add_argument("what", choices=["add", "all", "remove"])
+    for name in ("karpenter", "kyverno"):
+        add_subparsers.add_parser(name).add_argument("what", choices=["add", "remove"])
     add_subparsers.add_parser("api").add_argument("what", choices=["stop", "start"])
     return parser.parse_args()
 
@@ -165,6 +171,10 @@ def _controllers(layout: Layout, arguments: argparse.Namespace) -> None:
             add_csi(layout, arguments.sources)
         case "csi", _:
             remove_csi(layout)
+        case "karpenter", what:
+            (add_karpenter if what == "add" else remove_karpenter)(layout)
+        case "kyverno", what:
+            (add_kyverno if what == "add" else remove_kyverno)(layout)
         case _, "remove":
             remove_kueue(layout)
         case _:
@@ -191,7 +201,7 @@ def _do(layout: Layout, arguments: argparse.Namespace) -> None:
             _node(layout, arguments.what, arguments.number, arguments.cpus)
         case "volume":
             _volume(layout, arguments.what, arguments.name, arguments.directory, arguments.size)
-        case "csi" | "kueue":
+        case "csi" | "kueue" | "karpenter" | "kyverno":
             _controllers(layout, arguments)
         case _:
             (stop_api_server if arguments.what == "stop" else start_api_server)(layout)

@@ -17,6 +17,9 @@ KUBERNETES = "v1.34.4"
 PROVISIONER = "github.com/rancher/local-path-provisioner@v0.0.30"
 HELM = "helm.sh/helm/v3@v3.19.5"
 KUEUE = "sigs.k8s.io/kueue@v0.17.0"
+KARPENTER = "sigs.k8s.io/karpenter@v1.14.0"
+KWOK = "sigs.k8s.io/kwok@v0.7.0"
+KYVERNO = "github.com/kyverno/kyverno@v1.18.2"
 COMMANDS = (
     "k8s.io/kubernetes/cmd/kube-apiserver",
     "k8s.io/kubernetes/cmd/kube-controller-manager",
@@ -79,15 +82,20 @@ def build_helm(layout: Layout) -> Path:
     return program
 
 
-def build_kueue(layout: Layout) -> tuple[Path, Path]:
-    """Compile Kueue's manager from its module, once; return the program, and the module with its definitions."""
-    module = Path(json.loads(run(["go", "mod", "download", "-json", KUEUE], timeout_s=300))["Dir"])
-    program = layout.bin / f"kueue-{KUEUE.rpartition('@')[2]}"
+def build_controller(layout: Layout, name: str, module: str, package: str) -> tuple[Path, Path]:
+    """Compile a controller from its module, once; return the program, and the module with its definitions.
+
+    Args:
+        name: of the program; its version is added.
+        package: of the program in the module, such as `./cmd/kueue`.
+    """
+    directory = Path(json.loads(run(["go", "mod", "download", "-json", module], timeout_s=300))["Dir"])
+    program = layout.bin / f"{name}-{module.rpartition('@')[2]}"
     if not program.exists():
-        arguments = ["build", "-trimpath", "-ldflags", "-s -w", "-o", f"{program}.partial", "./cmd/kueue"]
-        _go(arguments, module)
+        layout.bin.mkdir(parents=True, exist_ok=True)
+        _go(["build", "-trimpath", "-ldflags", "-s -w", "-o", f"{program}.partial", package], directory)
         Path(f"{program}.partial").replace(program)
-    return program, module
+    return program, directory
 
 
 def _go(arguments: list[str], directory: Path) -> None:

@@ -88,6 +88,23 @@ def wait_for(
         time.sleep(_POLL_S)
 
 
+def wait_until_well(layout: Layout, name: str, url: str, *, timeout_s: float) -> None:
+    """Wait until the daemon's page on this machine says that all is well; its certificate is not checked."""
+
+    def is_well() -> bool:
+        if known(layout, name) is None:
+            raise LabFailed(f"{name} has ended: {log_tail(layout, name)}")
+        probe = ["curl", "-s", "-k", "-m", "5", "-o", "/dev/null", "-w", "%{http_code}", url]
+        return run(probe, check=False) == "200"
+
+    wait_for(
+        is_well,
+        description=f"{name} is ready",
+        timeout_s=timeout_s,
+        evidence=lambda: log_tail(layout, name),
+    )
+
+
 def write_if_new(path: Path, text: str) -> None:
     """Write a file only when it differs: some daemons end or reload when theirs is touched."""
     path.parent.mkdir(parents=True, exist_ok=True)

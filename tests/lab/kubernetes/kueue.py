@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from binaries import build_kueue
-from daemons import known, log_tail, run, start, stop, wait_for
+from binaries import KUEUE, build_controller
+from daemons import known, start, stop, wait_until_well
 from layout import Layout
-from nodes import kubectl
+from nodes import define, kubectl
 from pki import certify
 
 Object = dict[str, Any]
@@ -34,7 +34,7 @@ def add_kueue(layout: Layout, *, manage_all: bool) -> None:
     Args:
         manage_all: it suspends jobs that name no queue as well (`manageJobsWithoutQueueName`).
     """
-    program, module = build_kueue(layout)
+    program, module = build_controller(layout, "kueue", KUEUE, "./cmd/kueue")
     remove_kueue(layout)
     directory = layout.state / "kueue"
     certify(layout, "kueue", "/CN=kueue", names="IP:127.0.0.1")
@@ -43,16 +43,10 @@ def add_kueue(layout: Layout, *, manage_all: bool) -> None:
         (directory / target).write_bytes(layout.pki(source).read_bytes())
     (directory / "config.json").write_text(json.dumps(_configuration(directory, manage_all=manage_all)))
     definitions = module / "config" / "components" / "crd" / "bases"
-    kubectl(layout, ["apply", "--server-side", "--force-conflicts", "-f", str(definitions)])
-    kubectl(layout, ["wait", "--for=condition=Established", "--timeout=60s", "-f", str(definitions)])
+    define(layout, definitions)
     kubectl(layout, ["create", "namespace", "kueue-system"], check=False)
     start(layout, _DAEMON, ["unshare", "--mount", "--propagation=private", "sh", "-c", _script(layout, program)])
-    wait_for(
-        _is_ready,
-        description="Kueue is ready",
-        timeout_s=_READY_S,
-        evidence=lambda: log_tail(layout, _DAEMON),
-    )
+    wait_until_well(layout, _DAEMON, f"http://127.0.0.1:{_PORTS['health']}/readyz", timeout_s=_READY_S)
     webhooks = list(_webhooks(layout, module))
     kubectl(layout, ["apply", "-f", "-"], stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": webhooks}))
 
@@ -101,10 +95,6 @@ def _script(layout: Layout, program: Path) -> str:
             f"KUBECONFIG={layout.kubeconfig} exec {program} --config={directory}/config.json",
         )
     )
-
-
-def _is_ready() -> bool:
-    return "ok" in run(["curl", "-s", "-m", "5", f"http://127.0.0.1:{_PORTS['health']}/readyz"], check=False)
 
 
 def _webhooks(layout: Layout, module: Path) -> Iterator[Object]:

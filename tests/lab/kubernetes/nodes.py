@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from daemons import (
     LabFailed,
@@ -146,6 +147,23 @@ def kubectl(layout: Layout, arguments: Sequence[str], *, stdin: str = "", check:
         *arguments,
     ]
     return run(command, stdin=stdin, check=check)
+
+
+def apply(layout: Layout, *items: dict[str, Any]) -> None:
+    """Apply objects. kubectl does not check them: on a busy machine it would read all schemas for too long."""
+    listed = {"apiVersion": "v1", "kind": "List", "items": items}
+    kubectl(
+        layout,
+        ["apply", "--server-side", "--force-conflicts", "--validate=false", "-f", "-"],
+        stdin=json.dumps(listed),
+    )
+
+
+def define(layout: Layout, *definitions: Path) -> None:
+    """Apply files, or directories of them, with definitions of further kinds, and wait until the API has these."""
+    files = [argument for path in definitions for argument in ("-f", str(path))]
+    kubectl(layout, ["apply", "--server-side", "--force-conflicts", "--validate=false", *files])
+    kubectl(layout, ["wait", "--for=condition=Established", "--timeout=60s", *files])
 
 
 def enter(node: NodePlaces) -> list[str]:

@@ -179,7 +179,7 @@ def test_refusals_are_told_by_kind(
 
 
 def test_a_policys_words_are_one_line_with_each_rule_that_refused() -> None:
-    """The form is Kyverno's (pkg/webhooks/utils/block.go, GetBlockedMessages), with a pod's rule for a job."""
+    """The form is that of real Kyverno (results/examples/kubernetes/faults.md), with a pod's rule for a job."""
     rule = (
         "autogen-check: 'validation error: The label {} is required.\n    rule autogen-check failed at path /spec/'"
     )
