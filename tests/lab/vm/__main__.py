@@ -3,7 +3,7 @@
 python -m vm image
 python -m vm run SCRIPT [--collect DIRECTORY]
 python -m vm pytest ARGUMENTS...
-python -m vm record stacks|operations|throttles|fsx|emulated [NAME...]
+python -m vm record stacks|operations|throttles|fsx|power|write-log|emulated [NAME...]
 python -m vm inject [--out DIRECTORY] [NAME...]
 python -m vm pack --out DIRECTORY
 python -m vm scores
@@ -25,12 +25,14 @@ from bootstrap.directories import Directories, find_directories
 from causes.observed import Run
 from vm.emulated_operations import record_emulated
 from vm.fsx import fsx_table, record_fsx
-from vm.image import ensure_image
+from vm.image import Image, ensure_image
 from vm.injection_sample import pack, unpacked
 from vm.injection_scores import Proven, in_order, page, read_run
 from vm.injections import inject_all
 from vm.machine import FOUR_DEVICES, Machine
 from vm.operations import operations_table, record_operations
+from vm.power_cuts import DEVICES as POWER_DEVICES
+from vm.power_cuts import conditions, power_table, record_power, record_write_log
 from vm.stacks import record_stacks, stacks, table
 from vm.throttles import DEVICES, record_throttles
 from volbench.errors import MissingPrerequisite, VolbenchError
@@ -55,7 +57,9 @@ def main(arguments: list[str] | None = None) -> int:
     script.add_argument("--collect", type=Path, help="where the shared directory is copied to")
     actions.add_parser("pytest", help="with pytest's own arguments after it")
     records = actions.add_parser("record", help="into tests/fixtures/real-kernels; what is there is skipped")
-    records.add_argument("kind", choices=("stacks", "operations", "throttles", "fsx", "emulated"))
+    records.add_argument(
+        "kind", choices=("stacks", "operations", "throttles", "fsx", "power", "write-log", "emulated")
+    )
     records.add_argument("names", nargs="*")
     inject = actions.add_parser("inject", help="causes made while one server runs; what has results is skipped")
     inject.add_argument("--out", type=Path, default=INJECTIONS, help="where runs stay")
@@ -115,6 +119,8 @@ def _write_tables(root: Path) -> None:
     (root / TABLES / "stacks.md").write_text(table(), encoding="utf-8")
     if (fsx := root / RECORDINGS / "fsx-experiment.json").exists():
         (root / TABLES / "fsx-experiment.md").write_text(fsx_table(fsx), encoding="utf-8")
+    if (power := root / RECORDINGS / "power-cuts.jsonl").exists():
+        (root / TABLES / "power-cuts.md").write_text(power_table(power), encoding="utf-8")
     recorded = root / RECORDINGS / "nfs-operations.json"
     (root / TABLES / "nfs-operations.md").write_text(operations_table(recorded), encoding="utf-8")
 
@@ -126,11 +132,12 @@ def _with_machine(
     image = ensure_image(locations, console)
     if options.action == "image":
         return 0
-    throttled = options.action == "record" and options.kind == "throttles"
-    with Machine(image, locations, nvme=DEVICES if throttled else FOUR_DEVICES) as machine:
+    kind = options.kind if options.action == "record" else ""
+    devices = {"throttles": DEVICES, "power": POWER_DEVICES}.get(kind, FOUR_DEVICES)
+    with Machine(image, locations, nvme=devices) as machine:
         console.say(f"kernel {machine.kernel}, accelerator {machine.accelerator}")
         if options.action == "record":
-            return _record(machine, options, locations.root / RECORDINGS, console)
+            return _record(machine, image, options, locations.root / RECORDINGS, console)
         script = f"python3 -m pytest -p no:cacheprovider {shlex.join(for_pytest)}"
         if options.action == "run":
             script = options.script.read_text()
@@ -143,17 +150,23 @@ def _with_machine(
     return MissingPrerequisite.exit_code if done.code is None else done.code
 
 
-def _record(machine: Machine, options: argparse.Namespace, directory: Path, console: Console) -> int:
-    if options.kind == "operations":
-        record_operations(machine, directory / "nfs-operations.json")
-        return 0
-    if options.kind == "fsx":
-        record_fsx(machine, directory / "fsx-experiment.json")
-        return 0
-    if options.kind == "throttles":
+def _record(machine: Machine, image: Image, options: argparse.Namespace, directory: Path, console: Console) -> int:
+    files = {
+        "operations": (record_operations, "nfs-operations.json"),
+        "fsx": (record_fsx, "fsx-experiment.json"),
+        "write-log": (record_write_log, "write-log.bin"),
+    }
+    failed: list[str] = []
+    if options.kind in files:
+        record, name = files[options.kind]
+        record(machine, directory / name)
+    elif options.kind == "throttles":
         record_throttles(machine, directory / "throttles", console)
-        return 0
-    failed = record_stacks(machine, directory / "stacks", options.names or stacks(), console)
+    elif options.kind == "power":
+        names = options.names or conditions()["stacks"]
+        failed = record_power(machine, image.root.with_name("root"), directory / "power-cuts.jsonl", names, console)
+    else:
+        failed = record_stacks(machine, directory / "stacks", options.names or stacks(), console)
     return MissingPrerequisite.exit_code if failed else 0
 
 

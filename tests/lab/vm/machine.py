@@ -127,6 +127,10 @@ class Machine:
             )
         return done.output
 
+    def nvme_image(self, number: int) -> Path:
+        """The file behind an NVMe device; what the machine has written is in it."""
+        return self._directory / f"nvme{number}.img"
+
     def set_throttle(self, number: int, limits: Mapping[str, int]) -> None:
         """Set the throttle group of an NVMe device while the machine runs.
 
@@ -207,7 +211,7 @@ class Machine:
         self._port = self._connected(port)
 
     def _nvme_options(self, number: int, device: Nvme) -> list[str]:
-        file = self._directory / f"nvme{number}.img"
+        file = self.nvme_image(number)
         with file.open("wb") as image:
             image.truncate(device.size_bytes)
         throttle = "".join(f",throttling.{name}={value}" for name, value in device.throttle.items())
