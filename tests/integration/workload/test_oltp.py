@@ -89,6 +89,18 @@ class TestOltp:
         assert outcome.invalid_reasons == ()
         assert children() == set()
 
+    def test_a_load_before_another_load_leaves_no_session(
+        self, server: PlainServer, make_context: Callable[..., StepContext], children: Callable[[], set[str]]
+    ) -> None:
+        """It ends with its window, and what its clients had begun is rolled back when the next load begins."""
+        step = OltpStep(name="o", test="oltp_read_write", threads=(8,), warmup_s=1, duration_s=2)
+        outcome = run(step, make_context(before_load=True))
+        assert not server.query("SELECT 1 FROM information_schema.processlist WHERE db IS NOT NULL")
+        assert not server.query("SELECT 1 FROM information_schema.innodb_trx")
+        assert outcome.details["transactions_whole_run"] is None
+        assert outcome.invalid_reasons == ()
+        assert children() == set()
+
     def test_a_rate_that_fills_sysbenchs_queue_is_measured_until_then(
         self, make_context: Callable[..., StepContext]
     ) -> None:

@@ -148,6 +148,7 @@ class StepContext:
         take_snapshot: takes a snapshot of the server's volume; the event cancels it. None: nobody can here.
         modify_claim: has the claim of the server's volume changed, as `take_snapshot` does.
         is_last: no step follows, and server and data are discarded: a load need not end its transactions.
+        before_load: a load follows on the same server of volbench's: this one's transactions may be rolled back.
     """
 
     server: ServerHandle
@@ -166,6 +167,7 @@ class StepContext:
     layout: tuple[ComponentPlaces, ...] = ()
     outage: Callable[[], AbstractContextManager[None]] = nullcontext
     is_last: bool = False
+    before_load: bool = False
     dump_folder: str = ""
     take_snapshot: Callable[[SnapshotStep, threading.Event], TakenSnapshot] | None = None
     modify_claim: Callable[[ModifyStep, threading.Event], ChangedClaim] | None = None

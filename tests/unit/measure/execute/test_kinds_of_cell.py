@@ -12,6 +12,7 @@ import pytest
 import volbench
 from volbench.core.records.cell import AttachSpec, CellPlaces, CellSpec, DatasetSpec, ServerSpec
 from volbench.core.records.steps.idle import IdleStep
+from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.engine.server import Server
@@ -84,6 +85,14 @@ def test_steps_of_an_own_server_have_its_volumes(tmp_path: Path) -> None:
     context = run.context()
     assert (context.volume_dir, context.scratch_dir) == (tmp_path / "volume_dir", tmp_path / "scratch_dir")
     assert context.take_snapshot is not None
+
+
+@pytest.mark.parametrize("where", ["own", "running"])
+def test_a_load_before_a_load_may_end_early_on_a_server_of_its_own(where: str, tmp_path: Path) -> None:
+    steps = (OltpStep(name="a"), OltpStep(name="b"), IdleStep(name="c", duration_s=1), OltpStep(name="d"))
+    server = {"paths": places(tmp_path)} if where == "own" else {"attach": AttachSpec(host="db1")}
+    run = made(cell(**server).model_copy(update={"steps": steps}), tmp_path / "out")
+    assert [run.is_before_load(step) for step in run.cell.steps] == [where == "own", False, where == "own", False]
 
 
 def test_a_cell_with_neither_is_refused(tmp_path: Path) -> None:

@@ -54,9 +54,9 @@ class Nothing:
     def begin(self) -> None: ...
 
 
-def followed(reports: Reports, directory: Path) -> _Run:
+def followed(reports: Reports, directory: Path, **may_end: bool) -> _Run:
     context, _ = context_on(directory)
-    run = _Run(STEP, replace(context, is_last=True))
+    run = _Run(STEP, replace(context, **(may_end or {"is_last": True})))
     run.follow(cast("Any", reports), cast("Any", Nothing()))
     return run
 
@@ -76,6 +76,16 @@ def test_a_load_ends_with_the_last_report_of_its_window(at_s: list[float], late_
     reports = Reports(at_s, late_s=late_s)
     run = followed(reports, tmp_path)
     assert (reports.read, len(run.measured)) == (11, 8)
+
+
+@pytest.mark.parametrize(("may_end", "read"), [({"before_load": True}, 11), ({"is_last": False}, 12)])
+def test_a_load_before_another_load_ends_with_its_window_too(
+    may_end: dict[str, bool], read: int, tmp_path: Path
+) -> None:
+    """Of two loads in each of six cells, the first one's last second was a twentieth of the time to a verdict."""
+    reports = Reports([float(n) for n in range(1, 13)])
+    run = followed(reports, tmp_path, **may_end)
+    assert (reports.read, len(run.measured)) == (read, 8)
 
 
 def test_a_load_without_a_report_for_seconds_is_waited_for(tmp_path: Path) -> None:

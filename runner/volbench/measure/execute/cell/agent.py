@@ -55,7 +55,8 @@ def run_steps(run: CellRun) -> None:
     for step in run.cell.steps:
         workload_for(step).check(step, context)
     for step in run.cell.steps:
-        ended = _run_step(run, step, replace(context, is_last=run.is_discarded_after(step)))
+        is_last, before_load = run.is_discarded_after(step), run.is_before_load(step)
+        ended = _run_step(run, step, replace(context, is_last=is_last, before_load=before_load))
         if ended:
             run.builder.notes.append(f"no step was run after {step.name}: {ended}")
             break

@@ -77,6 +77,10 @@ class CellRun(ABC):
     def is_discarded_after(self, step: Step) -> bool:
         """Return whether server and data are discarded after a step, so that its load need not end in order."""
 
+    def is_before_load(self, step: Step) -> bool:  # noqa: ARG002
+        """Return whether a load follows a step on volbench's own server, so that this one need not end in order."""
+        return False
+
     @abstractmethod
     def end(self) -> None:
         """Do what follows the last step."""

@@ -9,7 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
+
+from typing_extensions import override
 
 from volbench.core.base.text import counted, size
 from volbench.core.records.cell import AT_REST_SHARE, CellPlaces, CellSpec, DatasetSpec
@@ -115,6 +118,12 @@ class OwnedCell(CellRun):
     def is_discarded_after(self, step: Step) -> bool:
         """Return whether the step is the cell's last one."""
         return step is self.cell.steps[-1]
+
+    @override
+    def is_before_load(self, step: Step) -> bool:
+        """Return whether the next step is a load."""
+        steps = self.cell.steps
+        return any(following.kind == "oltp" for before, following in pairwise(steps) if before is step)
 
     def end(self) -> None:
         """Describe host and server in the first block, then end the server."""

@@ -96,6 +96,7 @@ def _run(
         cancelled=ended,
         state={},
         is_last=False,
+        before_load=False,
     )
     try:
         return Oltp().run(load_of(step, number), of_server)

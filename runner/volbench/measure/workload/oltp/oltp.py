@@ -38,6 +38,7 @@ from volbench.measure.workload.oltp.load_meter import (
 )
 from volbench.measure.workload.oltp.modulation import check_modulation, modulating
 from volbench.measure.workload.oltp.requirements import check_prepared_statements, check_sysbench
+from volbench.measure.workload.oltp.sessions import LoadSessions
 from volbench.measure.workload.oltp.sysbench import (
     LINE_PREFIX,
     QUEUE_FULL_MESSAGE,
@@ -91,6 +92,7 @@ class Oltp(Workload[OltpStep]):
     def run(self, step: OltpStep, ctx: StepContext) -> StepOutcome:
         """Run the step to its end. Raises StepFailed."""
         run = _Run(step, ctx)
+        sessions = LoadSessions(ctx) if ctx.before_load else None
         with (
             running_alongside(step.concurrent, self._concurrent_workloads, ctx) as concurrent,
             sysbench_files(_account(ctx), ctx.dataset.schema_name) as files,
@@ -110,6 +112,8 @@ class Oltp(Workload[OltpStep]):
                 ) as sysbench,
             ):
                 run.follow(sysbench, concurrent)
+            if sessions is not None:
+                sessions.wait_closed(where=f"step {step.name}")
             if step.concurrent:
                 ctx.progress("waiting for the steps that run with the load", None)
             sub_results = concurrent.finish()
@@ -179,8 +183,8 @@ class _Run:
         self.queue_was_full = not self._is_complete()
 
     def _may_be_ended(self) -> bool:
-        """Return whether no more of the load is needed: its window is complete, and its data are discarded."""
-        if not self.ctx.is_last or self.step.concurrent:
+        """Return whether no more of the load is needed: its window is complete, and no step needs its last rows."""
+        if not (self.ctx.is_last or self.ctx.before_load) or self.step.concurrent:
             return False
         return self._is_complete()
 
