@@ -32,7 +32,8 @@ from volbench.core.records.report import (
 )
 from volbench.errors import UsageError
 from volbench.measure.session.caveats import budget_caveats
-from volbench.measure.session.planner import budget_seconds, check_budget, make_plan, until_settings
+from volbench.measure.session.ladder import with_reached_threads
+from volbench.measure.session.planner import Planned, budget_seconds, check_budget, make_plan, until_settings
 from volbench.measure.session.progress import ProgressLines
 from volbench.measure.session.runner import Invocation, create, execute
 from volbench.measure.session.servers import TargetRequest
@@ -280,17 +281,21 @@ def run(
     check_budget(planned.run, budget_s)
     for caveat in budget_caveats(planned.run, planned.cost.wall_s, budget_s) if budget_s is not None else ():
         say(f"caveat: {caveat}")
-    directory = create(planned, Path(results), say)
-    say(f"results: {directory.path}")
-    lines = ProgressLines(directory, say)
-    invocation = Invocation(
-        attached=planned.attached, watch=lines, say=say, budget_s=budget_s, time_limit_s=time_limit_s
-    )
-    ended = execute(directory, invocation)
-    lines.report_finished()
-    if ended.error is not None:
-        raise ended.error
-    return Run(directory)
+
+    def run_all(cells: Planned, budget_s: float | None = None) -> RunDirectory:
+        directory = create(cells, Path(results), say)
+        say(f"results: {directory.path}")
+        lines = ProgressLines(directory, say)
+        invocation = Invocation(
+            attached=cells.attached, watch=lines, say=say, budget_s=budget_s, time_limit_s=time_limit_s
+        )
+        ended = execute(directory, invocation)
+        lines.report_finished()
+        if ended.error is not None:
+            raise ended.error
+        return directory
+
+    return Run(run_all(with_reached_threads(planned, run_all, say), budget_s))
 
 
 def _spec_of(volume: str | os.PathLike[str]) -> str:

@@ -118,7 +118,7 @@ def in_cluster(
     request = TargetRequest(target="kubernetes", options=target_option)
     planned = make_plan(suite, volume, request, settings=settings, command=console.typed_command(), say=console.say)
     show_plan(planned)
-    begin_run(planned, directory, bucket=bucket)
+    begin_run(planned, directory, bucket=bucket, ladders=directory / "ladders")  # a later pod continues no ladder
 
 
 def add_commands(app: typer.Typer) -> None:

@@ -18,6 +18,7 @@ from volbench.machine.placement.attach import attach_of
 from volbench.measure.execute.completion import is_finished
 from volbench.measure.session.copies import copied
 from volbench.measure.session.extension import may_get_cells
+from volbench.measure.session.ladder import with_reached_threads
 from volbench.measure.session.own_data import restore_dataset
 from volbench.measure.session.planner import Planned
 from volbench.measure.session.runner import Invocation, create, execute, reports_of
@@ -37,8 +38,24 @@ def begin_run(
     bucket: Bucket | None = None,
     json: bool = False,
     budget_s: float | None = None,
+    ladders: Path | None = None,
 ) -> Report | None:
-    """Run all cells of a plan in a new directory below `results`; return the report. Raise VolbenchError."""
+    """Run all cells of a plan in a new directory below `results`; return the report. Raise VolbenchError.
+
+    Args:
+        ladders: where the run that climbs ladders of threads before has its directory; None: below `results`, too.
+    """
+
+    def climb(ladder: Planned) -> RunDirectory:
+        directory = create(ladder, ladders or results, console.say)
+        console.say(f"ladder: {directory.path}")
+        with progress_watcher(directory, json=json) as watch:
+            ended = execute(directory, Invocation(attached=ladder.attached, watch=watch))
+        if ended.error is not None:
+            raise ended.error
+        return directory
+
+    planned = with_reached_threads(planned, climb, console.say)
     directory = create(planned, results, console.say)
     console.say(f"results: {directory.path}")
     with copied(directory, bucket, console.say):

@@ -10,6 +10,7 @@ from volbench.cli import console, options
 from volbench.core.base.text import counted, duration, size
 from volbench.core.plan.cost import replacements_max
 from volbench.core.plan.describe import sweep_lines
+from volbench.core.plan.ladder import ladder_lines
 from volbench.core.records.run import CELLS_UNTIL_DECIDED, ResolvedSuite, RunRecord
 from volbench.core.suite.model import FULL_SCALE
 from volbench.measure.session.caveats import caveats_of, node_lines, too_few_repeats
@@ -59,6 +60,7 @@ def _work(suite: ResolvedSuite) -> Iterator[str]:
     for step in suite.steps:
         parameters = ", ".join(f"{name}={value}" for name, value in step.parameters().items())
         yield f"  step {step.name}: {step.kind} {parameters}"
+    yield from (f"  {line}" for line in ladder_lines(suite))
 
 
 def _end_until_decided(planned: Planned) -> str:

@@ -12,6 +12,7 @@ from volbench.core.records.cell import DatasetSpec, SamplingSpec, ServerSpec, Va
 from volbench.core.records.facts import HostFacts
 from volbench.core.records.forecast import ForecastSpec
 from volbench.core.records.goals.pricing import PricingSpec
+from volbench.core.records.ladder import ThreadLadder
 from volbench.core.records.layout import Role
 from volbench.core.records.steps import Step
 from volbench.core.records.sweep import SweepSpec
@@ -116,6 +117,9 @@ class RunRecord(Record):
     volumes: tuple[VolumeSpec, ...]
     cells: tuple[PlannedCell, ...]
     host: HostFacts
+    ladders: tuple[ThreadLadder, ...] = Field(
+        default=(), description="Of each step with `threads_max`: the ladder that its threads come from."
+    )
 
 
 class JournalEvent(Record):

@@ -12,6 +12,8 @@ from volbench.core.suite.load import suite_document
 from volbench.errors import UsageError
 
 _COPIED_KEYS = ("schema", "engine", "dataset", "seed", "sampling", "limits", "comparison", "volumes")
+_LEFT_OUT = ("concurrent", "threads_max")
+"""Keys of a load that a load at a rate cannot have."""
 
 
 def capacity_suite(
@@ -53,7 +55,7 @@ def _load(steps: Any, step_name: str, name: str) -> dict[str, Any]:
     )
     for step in loads:
         if step_name in {"", step.get("name")}:
-            return {key: value for key, value in step.items() if key != "concurrent"}
+            return {key: value for key, value in step.items() if key not in _LEFT_OUT}
     raise UsageError(
         f"the suite has no oltp step {step_name!r}" if step_name else "the suite has no oltp step",
         where=name,

@@ -133,6 +133,15 @@ class SuiteFile(Record):
         return self
 
     @model_validator(mode="after")
+    def _ladders_are_not_swept(self) -> SuiteFile:
+        for number, step in enumerate(self.steps):
+            if isinstance(step, OltpStep) and step.threads_max is not None and self.sweep is not None:
+                raise ValueError(
+                    f"steps.{number}: `threads_max` finds one load, and a sweep may need others; set `threads`"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _steps_follow_those_they_need(self) -> SuiteFile:
         kinds = [step.kind for step in self.steps]
         for number, kind in enumerate(kinds):

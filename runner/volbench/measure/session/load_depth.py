@@ -31,7 +31,7 @@ def load_caveats(run: RunRecord) -> Iterator[str]:
     threads_of: dict[str, int] = {}
     for step in run.suite.steps:
         if isinstance(step, OltpStep) and step.rate is None:
-            threads_of[step.name] = max(threads_of.get(step.name, 0), *step.threads)
+            threads_of[step.name] = max(threads_of.get(step.name, 0), *step.threads, step.threads_max or 0)
     for spec in run.volumes:
         volume = profile_of(spec, run.target_options)
         reads_per_s = _reads_per_s(volume) if volume is not None else None

@@ -9,10 +9,11 @@ from pathlib import Path
 from threading import Event, Timer
 
 from volbench.core.base.text import ignore_messages
+from volbench.core.plan.ladder import ladder_steps
 from volbench.core.records.base import Scalar
 from volbench.core.records.cell import AttachSpec
 from volbench.core.records.report import Report
-from volbench.errors import StepFailed, VolbenchError
+from volbench.errors import StepFailed, UsageError, VolbenchError
 from volbench.measure.execute.run import CellState, Orchestrator, Outcome
 from volbench.measure.session.copies import copying
 from volbench.measure.session.own_data import download_dataset
@@ -74,9 +75,22 @@ class Invocation:
 
 def create(planned: Planned, results: Path, say: Callable[[str], None] = ignore_messages) -> RunDirectory:
     """Download what the run needs, and return its new directory below `results`. Raise VolbenchError."""
+    _check_ladders(planned)
     download_dataset(planned.run.suite.dataset, say)
     results.mkdir(parents=True, exist_ok=True)
     return RunDirectory.create(results.resolve(), planned.run)
+
+
+def _check_ladders(planned: Planned) -> None:
+    """Raise UsageError for a load whose threads a ladder has not found yet: nobody chose those that it has."""
+    climbed = {ladder.step for ladder in planned.run.ladders}
+    for step in ladder_steps(planned.run.suite.steps):
+        if step.name not in climbed:
+            raise UsageError(
+                "`threads_max` needs `volbench run`, which climbs the ladder first",
+                where=f"step {step.name}",
+                next_step=f"use `volbench run`, or set steps.{step.name}.threads_max=null",
+            )
 
 
 def execute(directory: RunDirectory, invocation: Invocation) -> Execution:

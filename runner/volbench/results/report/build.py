@@ -38,7 +38,7 @@ from volbench.results.report.rows.differences import differing_settings
 from volbench.results.report.rows.durability import durability_rows
 from volbench.results.report.rows.effects import effect_rows, sweep_row
 from volbench.results.report.rows.forecast import forecast_rows
-from volbench.results.report.rows.load_limit import load_limit_sentences
+from volbench.results.report.rows.load_limit import ladder_sentence, load_limit_sentences
 from volbench.results.report.rows.moments import moment_rows
 from volbench.results.report.rows.pools import pool_sentences
 from volbench.results.report.rows.prediction import missed_sentences, prediction_rows
@@ -226,6 +226,7 @@ def _warnings(
             *server_caveats(run, loaded.results),
             *purge_caveats(explained),
             *class_caveats(_facts(volumes, names), explained.findings),
+            *map(ladder_sentence, run.ladders),
             *load_limit_sentences(run, cells, explained.findings, names),
             *node_caveats({name: hosts[name] for name in names if name in hosts}, declared_placements(run)),
         ),

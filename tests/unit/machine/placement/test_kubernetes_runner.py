@@ -151,6 +151,13 @@ def test_the_next_pod_of_a_job_continues_its_run(commands: Commands, tmp_path: P
     assert (commands.begun, commands.resumed) == ([], [path])
 
 
+def test_a_ladder_is_no_run_that_the_next_pod_continues(commands: Commands, tmp_path: Path) -> None:
+    """The pod ended after the ladder and before the run that needs it."""
+    run_of(tmp_path / "uid-1", "ladders", "20260101T000000Z-quick-ladder-aaaaaa")
+    k8s_runner.in_cluster(tmp_path / "suite.yaml", results=tmp_path, job_uid="uid-1")
+    assert (commands.begun, commands.resumed) == ([tmp_path / "uid-1"], [])
+
+
 def test_a_run_of_another_job_is_continued_by_its_id(commands: Commands, tmp_path: Path) -> None:
     path = run_of(tmp_path, "uid-1", "20260101T000000Z-quick-aaaaaa")
     k8s_runner.in_cluster(tmp_path / "s", results=tmp_path, job_uid="uid-2", resume=path.name)

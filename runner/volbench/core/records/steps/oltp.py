@@ -77,6 +77,13 @@ class OltpStep(StepBase):
     threads: Threads = Field(
         default=(8,), description="Client threads; a list runs the step once for each, in this order."
     )
+    threads_max: int | None = Field(
+        default=None,
+        ge=2,
+        le=4096,
+        description="Before the first cell, a short ladder on each volume doubles `threads` up to this many; every"
+        " cell has the fewest with which each volume does nearly its most. Absent: `threads` as given.",
+    )
     rate: float | None = Field(
         default=None,
         gt=0,
@@ -108,6 +115,23 @@ class OltpStep(StepBase):
                 " to reads of a restored volume; restore in a `snapshot` step of its own"
             )
         return steps
+
+    @model_validator(mode="after")
+    def _a_ladder_has_levels(self) -> Self:
+        if self.threads_max is None:
+            return self
+        if self.rate is not None:
+            raise ValueError(
+                "`threads_max` needs a load without `rate`: at a rate, more threads do no more transactions; leave"
+                " one of them out"
+            )
+        if len(self.threads) > 1:
+            raise ValueError(
+                "`threads_max` finds one number of threads, and `threads` has several; give the lowest alone"
+            )
+        if self.threads[0] > self.threads_max:
+            raise ValueError(f"`threads_max` is below `threads` ({self.threads[0]})")
+        return self
 
     @model_validator(mode="after")
     def _a_load_outlasts_the_modification_of_its_volume(self) -> Self:

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from volbench.core.base.text import counted, number, percent
+from volbench.core.plan.ladder import REACHED_SHARE
 from volbench.core.profile.limits import Limit, limits_of
 from volbench.core.profile.of_run import profile_of
 from volbench.core.profile.resolve import ResolvedVolume
 from volbench.core.records.base import Scalar
+from volbench.core.records.ladder import ThreadLadder
 from volbench.core.records.report import CellRow, FindingRow
 from volbench.core.records.run import RunRecord
 from volbench.errors import VolbenchError
@@ -73,6 +75,21 @@ def load_limit_sentences(
             text = None if (volume, step) in limited else _sentence(run, volume, level, of_volume, threads)
             if text is not None:
                 yield text
+
+
+def ladder_sentence(ladder: ThreadLadder) -> str:
+    """Return what a ladder of threads showed, and why the step has the threads that it has."""
+    volumes: dict[str, list[str]] = {}
+    for level in ladder.levels:
+        volumes.setdefault(level.volume, []).append(f"{number(level.tps)} with {level.threads:,}")
+    figures = "; ".join(f"{volume} did {', '.join(texts)}" for volume, texts in volumes.items())
+    at_end = ladder.threads == max(level.threads for level in ladder.levels)
+    return (
+        f"Step {ladder.step} has {counted(ladder.threads, 'thread')} in every cell, the fewest of a ladder with"
+        f" which each volume did {percent(REACHED_SHARE)} of its most transactions/s or more ({figures}; two"
+        f" seconds of one cell each, run {ladder.run_id})."
+        + (" The ladder ends there, so more threads may do more: raise `threads_max`." if at_end else "")
+    )
 
 
 def _closed_loops(cells: Sequence[CellRow]) -> list[tuple[str, int]]:
