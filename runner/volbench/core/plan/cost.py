@@ -18,8 +18,10 @@ DEFAULT_POOL_BYTES = 128 * 2**20
 """innodb_buffer_pool_size of MySQL and MariaDB, without innodb_dedicated_server."""
 DEFAULT_REDO_BYTES = 100 * 2**20
 """innodb_redo_log_capacity of MySQL 8.0.30 and later; MariaDB's innodb_log_file_size is 96 MiB."""
-CELL_OVERHEAD_S = SERVER_RESTART_S
-"""Copying a small template, starting and stopping the server."""
+CELL_OVERHEAD_S = 5.0
+"""Imports of the agent, a second at rest, start and end of server and load, judgement (`cell_overhead`)."""
+POD_OVERHEAD_S = SERVER_RESTART_S
+"""The same where a pod has to be scheduled and started for each cell."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +80,12 @@ def _has_binlog(server: ServerSpec) -> bool:
     return server.option("log_bin") is not False and not any(switched_off)
 
 
-def estimate(suite: ResolvedSuite, *, volumes: int, volume: str = "") -> Cost:
+def estimate(suite: ResolvedSuite, *, volumes: int, volume: str = "", overhead_s: float = CELL_OVERHEAD_S) -> Cost:
     """The cost of running a suite on that many volumes, each cell after the other.
 
     Args:
         volume: name of the volume, or of a sweep's variant, whose speeds the suite's forecast may have.
+        overhead_s: what a cell costs beside its data and its steps.
     """
     data = dataset_bytes(suite.dataset)
     costs = [step.cost_at(data, _predicted_speeds(suite, step, volume)) for step in suite.steps]
@@ -93,7 +96,7 @@ def estimate(suite: ResolvedSuite, *, volumes: int, volume: str = "") -> Cost:
     seeded_bytes = data + server_bytes(suite.server)
     return Cost(
         cells=cells,
-        wall_s=cells * (measured_s + unmeasured_s + CELL_OVERHEAD_S + data / 2**20 / 400),
+        wall_s=cells * (measured_s + unmeasured_s + overhead_s + data / 2**20 / 400),
         measured_s=cells * measured_s,
         template_bytes=seeded_bytes,
         volume_bytes=seeded_bytes + kept_bytes + max((step.temporary_bytes() for step in suite.steps), default=0),

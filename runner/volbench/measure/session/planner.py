@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.core.base.text import ignore_messages
-from volbench.core.plan.cost import Cost, estimate
+from volbench.core.plan.cost import CELL_OVERHEAD_S, POD_OVERHEAD_S, Cost, estimate
 from volbench.core.plan.known_predictions import known_predictions
 from volbench.core.plan.new_run import plan_run
 from volbench.core.plan.order import Treatment
@@ -126,7 +126,7 @@ def plan_suite(
         host=host_facts(),
     )
     _check_names(run, source.path)
-    return Planned(run=run, cost=_cost(suite, treatments), attached=servers.attached)
+    return Planned(run=run, cost=_cost(suite, treatments, target), attached=servers.attached)
 
 
 def _with_known_predictions(
@@ -218,9 +218,13 @@ def _check_nodes(suite: ResolvedSuite, specs: Sequence[VolumeSpec], chosen: Kube
         )
 
 
-def _cost(suite: ResolvedSuite, treatments: Sequence[Treatment]) -> Cost:
+def _cost(suite: ResolvedSuite, treatments: Sequence[Treatment], target: str) -> Cost:
     """Return the cost of all treatments together; space is that of the largest, since cells run in sequence."""
-    costs = [estimate(with_parameters(suite, t.parameters), volumes=1, volume=t.volume) for t in treatments]
+    overhead_s = POD_OVERHEAD_S if target == "kubernetes" else CELL_OVERHEAD_S
+    costs = [
+        estimate(with_parameters(suite, t.parameters), volumes=1, volume=t.volume, overhead_s=overhead_s)
+        for t in treatments
+    ]
     return Cost(
         cells=sum(cost.cells for cost in costs),
         wall_s=sum(cost.wall_s for cost in costs),

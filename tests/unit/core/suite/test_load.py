@@ -13,6 +13,7 @@ from volbench.core.records.steps.oltp import OltpStep
 from volbench.core.suite.load import check_suite, load_suite
 from volbench.core.suite.model import PINNED_DURABILITY, SuiteFile
 from volbench.errors import UsageError
+from volbench.results.explain.rules import stretch
 from volbench.results.explain.rules.volume import all_along
 from volbench.results.response import samples
 
@@ -176,6 +177,15 @@ def test_the_first_look_is_as_long_as_rules_of_causes_and_slopes_ask_for() -> No
     [step] = suite.steps
     assert isinstance(step, OltpStep)
     assert step.duration_s / suite.sampling.interval_s - 1 >= max(samples.SAMPLES_MIN, all_along.SAMPLES_MIN)
+
+
+def test_the_windows_of_compare_are_as_long_as_rules_ask_for() -> None:
+    """Reads and writes as in a first look; of point reads, those rules that name a limit."""
+    suite = load_suite(Path("suites/compare.yaml"))[0].resolved()
+    least = (max(samples.SAMPLES_MIN, all_along.SAMPLES_MIN), stretch.SAMPLES_MIN)
+    for step, needed in zip(suite.steps, least, strict=True):
+        assert isinstance(step, OltpStep)
+        assert step.duration_s / suite.sampling.interval_s - 1 >= needed
 
 
 def test_a_step_on_files_needs_the_phase_that_makes_them() -> None:
