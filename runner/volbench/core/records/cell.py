@@ -22,6 +22,7 @@ from volbench.core.records.base import (
 from volbench.core.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.core.records.layout import ComponentFacts, ComponentPlaces, EmulatedSpec
 from volbench.core.records.metrics import MetricValue
+from volbench.core.records.size_contrast import SizeContrast
 from volbench.core.records.steps import Step
 from volbench.core.records.tls import ServerAccess
 from volbench.errors import MissingPrerequisite
@@ -140,6 +141,15 @@ class SamplingSpec(Record):
     sources: tuple[str, ...] | None = Field(default=None, description="Sources wanted; absent: all there are.")
     summaries: bool = Field(
         default=True, description="The pages of pt-summary and pt-mysql-summary, after the first block's last step."
+    )
+    size_contrast_s: Seconds | None = Field(
+        default=None,
+        alias="size_contrast",
+        ge=0,
+        le=60,
+        description="After the first block's last step: reads of 4 KiB, then of 64 KiB, from the largest data file,"
+        " each for so long, which tell a limit of IOPS from one of bytes. Absent: 5 s where the steps took at least"
+        " 10 times as long as both (13 s in all); `0s`: none.",
     )
 
 
@@ -393,3 +403,6 @@ class CellResult(Record):
     steps: tuple[StepResult, ...]
     sources: tuple[SourceQuality, ...]
     notes: tuple[str, ...] = ()
+    size_contrasts: tuple[SizeContrast, ...] = Field(
+        default=(), description="Short loads with operations of other sizes, outside of the steps' windows."
+    )

@@ -87,6 +87,10 @@ is YAML; `null` leaves a step out. Repeat the option for more values.
 - `restore` loads the dump of the last `dump` step, so put a `dump` before it.
 - `fio` measures every combination of its lists, one after the other; each is a row of the report. It writes its
   file in full first: a thin volume answers reads of unwritten blocks without any disk.
+- Operations of one size meet a limit of IOPS and one of bytes alike. A *contrast of sizes* tells which it is:
+  `size_contrast` of a `fio` step, and of `sampling` for all other steps. It comes after what is measured, writes
+  nothing outside of the step's file, and where fio or O_DIRECT is missing, a note says so. A server that runs
+  already (`attach`) has none.
 - `small_files`, `ddl`, `fio` and `sequential` work in a separate directory or schema and remove it.
 - Two steps with the same name get a number at the end: `idle`, `idle-2`.
 

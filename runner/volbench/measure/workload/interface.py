@@ -17,6 +17,7 @@ from volbench.core.records.facts import ServerFacts, VolumeFacts
 from volbench.core.records.layout import ComponentPlaces
 from volbench.core.records.metrics import MetricValue
 from volbench.core.records.series import HistogramRow, SeriesRow
+from volbench.core.records.size_contrast import SizeContrast
 from volbench.core.records.snapshots import ClaimTimes, SnapshotTimes
 from volbench.core.records.steps.base import StepBase
 from volbench.core.records.steps.modify import ModifyStep
@@ -184,6 +185,7 @@ class StepOutcome:
         invalid_reasons: why the workload judges its numbers invalid.
         sub_results: outcomes with result rows of their own: concurrent steps, phases, points.
         ends_cell: why no further step of the cell can run after this one; empty: they can.
+        size_contrasts: short loads with operations of other sizes, outside of all windows.
     """
 
     window_s: tuple[float, float]
@@ -195,6 +197,7 @@ class StepOutcome:
     spans_s: tuple[tuple[float, float], ...] = ()
     sub_results: tuple[SubResult, ...] = ()
     ends_cell: str = ""
+    size_contrasts: tuple[SizeContrast, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

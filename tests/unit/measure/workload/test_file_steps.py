@@ -13,10 +13,13 @@ import pytest
 from step_context import NoServer, context_on
 
 from volbench.core.base.marker import MARKER
+from volbench.core.records.size_contrast import contrast_blocks
 from volbench.core.records.steps.fio import FioStep
 from volbench.core.records.steps.sequential import SequentialStep
 from volbench.core.records.steps.small_files import SmallFilesStep
 from volbench.errors import MissingPrerequisite, Refused, StepFailed
+from volbench.machine.volume.probe.fio import Job
+from volbench.measure.workload import size_contrast
 from volbench.measure.workload.file_steps import small_files
 from volbench.measure.workload.file_steps.file_tree import file_sizes, objects_of, planned_tree
 from volbench.measure.workload.registry import workload_for
@@ -186,3 +189,73 @@ def test_each_combination_of_fio_is_a_row_on_a_stopped_server(tmp_path: Path) ->
     assert outcome.metrics["fio_prefill_s"].value > 0
     assert (server.running, server.starts) == (True, 1)
     assert names_in(ctx.volume_dir) == [MARKER]
+
+
+def fio_step(**changed: object) -> FioStep:
+    return FioStep.model_validate({"name": "reads", "iodepth": [2, 4], "block_size": "16KiB", **changed})
+
+
+@pytest.mark.parametrize(
+    ("changed", "seconds"),
+    [
+        ({"duration": 10}, 5.0),
+        ({"duration": 9.9}, 0.0),
+        ({"duration": 10, "rw": ["randread", "randwrite"]}, 5.0),
+        ({"duration": 10, "block_size": ["4KiB", "16KiB"]}, 0.0),
+        ({"duration": 10, "direct": False}, 0.0),
+        ({"duration": 10, "size_contrast": 0}, 0.0),
+        ({"duration": 1, "size_contrast": 3}, 3.0),
+    ],
+)
+def test_a_contrast_of_sizes_follows_a_long_step_of_one_size(changed: dict[str, object], seconds: float) -> None:
+    step = fio_step(**changed)
+    assert step.contrast_s == seconds
+    without = fio_step(**{**changed, "size_contrast": 0})
+    more_s = step.cost(0).unmeasured_s - without.cost(0).unmeasured_s
+    assert more_s == pytest.approx(len(step.rw) * (seconds + 1) if seconds else 0)
+    assert step.parameters() == without.parameters()
+
+
+def test_a_contrast_of_sizes_needs_one_size_without_the_page_cache() -> None:
+    for changed in ({"block_size": ["4KiB", "16KiB"]}, {"direct": False}):
+        with pytest.raises(ValueError, match="needs one `block_size`, and `direct`"):
+            fio_step(size_contrast=2, **changed)
+
+
+@pytest.mark.parametrize(
+    ("block_kib", "contrast_kib"),
+    [(4, [16]), (12, [48]), (16, [64, 4]), (64, [256, 16]), (68, [17]), (256, [64]), (1024, [256]), (1028, [])],
+)
+def test_sizes_of_a_contrast_are_one_operation_of_a_volume(block_kib: int, contrast_kib: list[int]) -> None:
+    assert contrast_blocks(block_kib << 10) == tuple(kib << 10 for kib in contrast_kib)
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="no fio")
+def test_a_contrast_of_sizes_is_outside_of_the_steps_windows(tmp_path: Path) -> None:
+    step = fio_step(size="8MiB", ramp=0, duration="200ms", size_contrast="200ms")
+    ctx, _ = context_on(tmp_path, server=NoServer())
+    outcome = workload_for(step).run(step, ctx)
+    if not outcome.size_contrasts:
+        pytest.skip(f"no O_DIRECT here: {outcome.notes}")
+    assert {contrast.block_size_bytes >> 10 for contrast in outcome.size_contrasts} <= {64, 4}
+    for contrast in outcome.size_contrasts:
+        assert (contrast.step, contrast.rw, contrast.in_flight) == ("reads", "randread", 8)
+        assert contrast.window_s[0] >= outcome.window_s[1]
+        assert contrast.window_s[1] - contrast.window_s[0] == pytest.approx(0.2)
+        assert contrast.mib_per_s == pytest.approx(contrast.iops * contrast.block_size_bytes / 2**20, rel=0.05)
+    assert [piece.suffix for piece in outcome.sub_results] == ["randread-16KiB"] * 2
+    assert names_in(ctx.volume_dir) == [MARKER]
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="no fio")
+def test_a_contrast_of_sizes_that_fails_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(self: size_contrast.ContrastRunner, job: Job, *, step: str) -> None:
+        raise StepFailed("fio ended with exit code 1")
+
+    monkeypatch.setattr(size_contrast.ContrastRunner, "load", failing)
+    step = fio_step(size="8MiB", ramp=0, duration="200ms", size_contrast="200ms")
+    ctx, _ = context_on(tmp_path, server=NoServer())
+    outcome = workload_for(step).run(step, ctx)
+    assert outcome.size_contrasts == ()
+    assert outcome.notes[-1].endswith("from one of bytes: fio ended with exit code 1")
+    assert len(outcome.sub_results) == 2

@@ -16,6 +16,10 @@ SERVER_RESTART_S = 10.0
 """Stopping and starting the server."""
 
 
+_SHAPES_NOTHING = {"kind", "name", "timeout_s", "start_after_s", "stop_after_s", "window_s", "size_contrast_s"}
+"""Fields that change no figure of a step, and are not among its parameters."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class StepCost:
     """An estimate of one step in one cell.
@@ -55,7 +59,7 @@ class StepBase(Record):
 
     def parameters(self) -> dict[str, Scalar]:
         """Return the parameters as shown in results: what tells two rows of one step apart, and what shapes it."""
-        values = self.model_dump(exclude={"kind", "name", "timeout_s", "start_after_s", "stop_after_s", "window_s"})
+        values = self.model_dump(exclude=_SHAPES_NOTHING)
         lists = {
             name: ",".join(map(str, value)) for name, value in values.items() if isinstance(value, tuple) and value
         }

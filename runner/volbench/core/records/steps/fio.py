@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from typing_extensions import override
 
 from volbench.core.records.base import Bytes, Fraction, Seconds
 from volbench.core.records.metric import LATENCIES, Metric
+from volbench.core.records.size_contrast import RAMP_S
 from volbench.core.records.steps.base import (
     ASSUMED_WRITE_MIB_PER_S,
     SERVER_RESTART_S,
@@ -28,6 +29,11 @@ Patterns = Annotated[
     BeforeValidator(as_tuple),
     WithJsonSchema({"anyOf": [_PATTERN, {"type": "array", "items": _PATTERN, "minItems": 1}]}),
 ]
+
+
+CONTRAST_S = 5.0
+CONTRAST_MEASURED_MIN = 4.0
+"""Measured time of each pattern, in durations of a contrast, from which one follows by default."""
 
 
 class FioStep(StepBase):
@@ -56,14 +62,42 @@ class FioStep(StepBase):
         description="The state of MySQL during the step: stopped, so that all I/O is fio's, or idle.",
     )
 
+    size_contrast_s: Seconds | None = Field(
+        default=None,
+        alias="size_contrast",
+        ge=0,
+        le=60,
+        description="After the last point, of a step with one `block_size` and `direct`: the deepest queue of each"
+        " pattern once more, twice as deep and with operations 4 times as large for so long, then 4 times as small"
+        " if that does not tell a limit of IOPS from one of bytes. No figure of the step has it in. Absent: 5 s"
+        " where each pattern is measured for at least 20 s; `0s`: none.",
+    )
+
+    @model_validator(mode="after")
+    def _has_one_size(self) -> FioStep:
+        if self.size_contrast_s and (len(self.block_size_bytes) != 1 or not self.direct):
+            raise ValueError("`size_contrast` needs one `block_size`, and `direct`")
+        return self
+
+    @property
+    def contrast_s(self) -> float:
+        """Seconds of each load of the contrast of sizes; 0: there is none."""
+        if len(self.block_size_bytes) != 1 or not self.direct:
+            return 0.0
+        if self.size_contrast_s is not None:
+            return self.size_contrast_s
+        measured_s = self.points() / len(self.rw) * self.duration_s
+        return CONTRAST_S if measured_s >= CONTRAST_MEASURED_MIN * CONTRAST_S else 0.0
+
     @override
     def cost(self, data_bytes: int) -> StepCost:
-        """Return the estimate."""
+        """Return the estimate; of the contrast of sizes the first load."""
         fill_s = self.size_bytes / 2**20 / ASSUMED_WRITE_MIB_PER_S if self.prefill else 0.0
         restart_s = SERVER_RESTART_S if self.server == "stopped" else 0.0
+        contrast_s = self.contrast_s and len(self.rw) * (RAMP_S + self.contrast_s)
         return StepCost(
             measured_s=self.points() * self.duration_s,
-            unmeasured_s=fill_s + self.points() * self.ramp_s + restart_s,
+            unmeasured_s=fill_s + self.points() * self.ramp_s + contrast_s + restart_s,
         )
 
     def temporary_bytes(self) -> int:

@@ -80,6 +80,7 @@ def _run_step(run: CellRun, step: Step, context: StepContext) -> str:
     with run.builder.phase(f"step:{step.name}"):
         outcome = workload_for(step).run(step, context)
     run.builder.steps.append(_result(step.name, step.kind, step.parameters(), outcome))
+    run.builder.size_contrasts += outcome.size_contrasts
     for sub_result in outcome.sub_results:
         run.builder.steps.append(
             _result(f"{step.name}/{sub_result.suffix}", sub_result.kind, sub_result.parameters, sub_result.outcome)

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from volbench.core.base.text import counted, size
 from volbench.core.records.cell import AT_REST_SHARE, CellPlaces, CellSpec, DatasetSpec
+from volbench.core.records.size_contrast import END_S, RAMP_S, READ_BLOCKS_BYTES
 from volbench.core.records.steps import Step
 from volbench.machine.engine.server import Server
 from volbench.machine.engine.template import TemplateRecord, seed, verify_template
@@ -46,6 +47,11 @@ LATER_MODULES = (
 )
 """What no work before the first step needs: half of the agent's imports. They pass while the server starts, which
 nothing measures, and not while the device is watched at rest, since they read files."""
+CONTRAST_S, CONTRAST_INTERVALS = 5.0, 5
+"""Seconds of each load of the contrast of sizes, and sampling intervals: one of them may lie half in it, and three
+have to agree."""
+CONTRAST_SHARE = 10.0
+"""How many times as long the steps took, from which the contrast of sizes is short against the cell."""
 QUIET_S = 1.0
 """How long the device is watched before the cell touches it, for I/O of other processes."""
 QUIET_S_MAX = 5.0
@@ -126,7 +132,7 @@ class OwnedCell(CellRun):
         return any(following.kind == "oltp" for before, following in pairwise(steps) if before is step)
 
     def end(self) -> None:
-        """Describe host and server in the first block, then end the server."""
+        """Describe host, server and volume in the first block; end the server."""
         if self.cell.sampling.summaries and self.cell.block == 0 and self.server.alive():
             with self.builder.phase("summaries"):
                 self.progress.report("describing host and server")
@@ -137,6 +143,40 @@ class OwnedCell(CellRun):
                 )
         with self.builder.phase("kill"):
             self.server.kill()  # the data is discarded: a clean shutdown would only write the data out once more
+        seconds = self._contrast_s()
+        if seconds:
+            with self.builder.phase("contrast"):
+                self._contrast_reads(seconds)
+
+    def _contrast_s(self) -> float:
+        """Return the seconds of each load of the contrast of sizes after the last step; 0: there is none."""
+        sampling, builder = self.cell.sampling, self.builder
+        first = builder.window_of(f"step:{self.cell.steps[0].name}")
+        if self.cell.block > 0 or first is None:
+            return 0.0
+        if sampling.size_contrast_s is not None:
+            return sampling.size_contrast_s
+        seconds = max(CONTRAST_S, CONTRAST_INTERVALS * sampling.interval_s)
+        both_s = len(READ_BLOCKS_BYTES) * (RAMP_S + seconds + END_S)
+        return seconds if builder.clock.now_s() - first[0] >= CONTRAST_SHARE * both_s else 0.0
+
+    def _contrast_reads(self, seconds: float) -> None:
+        """Read the data with operations of two sizes; a failure is a note. The server does not run."""
+        from volbench.measure.workload.size_contrast import (  # noqa: PLC0415 - see LATER_MODULES
+            ContrastRunner,
+            contrast_of_reads,
+        )
+
+        runner = ContrastRunner(
+            clock=self.builder.clock,
+            cancelled=self.cancelled,
+            cwd=Path(self._paths.scratch_dir),
+            progress=self.progress.report,
+        )
+        contrasts, failure = contrast_of_reads(Path(self._paths.data_dir), seconds=seconds, runner=runner)
+        self.builder.size_contrasts += contrasts
+        if failure:
+            self.builder.notes.append(failure)
 
     def sampling_config(self) -> SamplingConfig:
         """Return where the sources are: of the server also what kernel and target say."""

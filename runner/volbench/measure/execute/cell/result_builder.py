@@ -11,6 +11,7 @@ from volbench.core.records.cell import CellResult, CellSpec, Failure, Phase, Sou
 from volbench.core.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.core.records.failures import failure_of
 from volbench.core.records.layout import ComponentFacts
+from volbench.core.records.size_contrast import SizeContrast
 from volbench.errors import VolbenchError
 from volbench.measure.execute.volume_watch import failure_from_os_error
 from volbench.measure.workload.interface import Clock
@@ -34,6 +35,7 @@ class CellResultBuilder:
         self.steps: list[StepResult] = []
         self.sources: list[SourceQuality] = []
         self.notes: list[str] = []
+        self.size_contrasts: list[SizeContrast] = []
         self.failure: Failure | None = None
         self.interrupted = False
         self._cell = cell
@@ -96,4 +98,5 @@ class CellResultBuilder:
             steps=tuple(self.steps),
             sources=tuple(self.sources),
             notes=tuple(self.notes),
+            size_contrasts=tuple(self.size_contrasts),
         )

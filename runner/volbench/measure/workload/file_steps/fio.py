@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from volbench.core.base.units import MIB
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import MetricValue, metric
+from volbench.core.records.size_contrast import SizeContrast
 from volbench.core.records.steps.fio import FioStep
-from volbench.errors import StepFailed
 from volbench.machine.volume.probe.fio import SETTLE_S_MAX, Job, Point, fio_arguments, parse_point
 from volbench.measure.workload.files import require_step_space
+from volbench.measure.workload.fio_process import FIO, fio_output
 from volbench.measure.workload.interface import StepContext, StepOutcome, SubResult, Workload
-from volbench.measure.workload.process import require_tool, run_tool, tool_version
+from volbench.measure.workload.process import require_tool, tool_version
 from volbench.measure.workload.scratch import require_own_volume, scratch_on_volume
+from volbench.measure.workload.size_contrast import ContrastRunner, contrast_of
 
-FIO = "fio"
 _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _PREFILL_BLOCK_BYTES = 1 << 20
 _PREFILL_DEPTH = 8
@@ -46,6 +46,7 @@ class Fio(Workload[FioStep]):
                 return _measured(step, ctx, directory / "data")
         finally:
             if not ctx.server.alive():
+                ctx.progress("starting the server", None)
                 ctx.server.start()
 
 
@@ -59,18 +60,38 @@ def _measured(step: FioStep, ctx: StepContext, file: Path) -> StepOutcome:
         metrics["fio_prefill_s"] = metric("fio_prefill_s", ctx.clock.now_s() - begun_s)
     else:
         notes.append("the file was not filled first: reads of unwritten blocks may need no I/O")
-    points = step.points()
+    points: list[tuple[Job, Point]] = []
     sub_results = []
     for number, job in enumerate(_jobs(step, file)):
-        ctx.progress(f"fio: {_suffix(job)}, {job.depth} x {job.jobs} at a time", number / points)
-        sub_results.append(_sub_result(job, ctx, step))
+        ctx.progress(f"fio: {_suffix(job)}, {job.depth} x {job.jobs} at a time", number / step.points())
+        point = _point(job, ctx, step)
+        sub_results.append(_sub_result(job, point, step, ended_s=ctx.clock.now_s()))
+        points.append((job, point))
+    window_s = (begun_s, ctx.clock.now_s())
+    contrasts, failure = _contrasts(points, ctx, step)
     return StepOutcome(
-        window_s=(begun_s, ctx.clock.now_s()),
+        window_s=window_s,
         metrics=metrics,
-        notes=tuple(notes),
+        notes=(*notes, *([failure] if failure else [])),
         details={"tool_version": tool_version(FIO)},
         sub_results=tuple(sub_results),
+        size_contrasts=contrasts,
     )
+
+
+def _contrasts(
+    points: Iterable[tuple[Job, Point]], ctx: StepContext, step: FioStep
+) -> tuple[tuple[SizeContrast, ...], str]:
+    """Run the contrast of sizes, if the step has one; return its loads, and why one is missing."""
+    if not step.contrast_s:
+        return (), ""
+    runner = ContrastRunner(
+        clock=ctx.clock,
+        cancelled=ctx.cancelled,
+        cwd=ctx.scratch_dir,
+        progress=lambda text: ctx.progress(text, None),
+    )
+    return contrast_of(points, step=step.name, seconds=step.contrast_s, runner=runner)
 
 
 def _jobs(step: FioStep, file: Path) -> Iterator[Job]:
@@ -105,12 +126,15 @@ def _prefill(step: FioStep, file: Path) -> Job:
     )
 
 
-def _sub_result(job: Job, ctx: StepContext, step: FioStep) -> SubResult:
-    point = parse_point(
+def _point(job: Job, ctx: StepContext, step: FioStep) -> Point:
+    """Measure one point. Raise StepFailed."""
+    return parse_point(
         _run(job, ctx, step, timeout_s=job.ramp_s + job.runtime_s + SETTLE_S_MAX),
         where=f"step {step.name}, {_suffix(job)}",
     )
-    ended_s = ctx.clock.now_s()
+
+
+def _sub_result(job: Job, point: Point, step: FioStep, *, ended_s: float) -> SubResult:
     values = {
         "fio_iops": point.iops,
         "fio_mib_per_s": point.moved_bytes_per_s / MIB,
@@ -136,23 +160,8 @@ def _latencies(point: Point) -> dict[str, float]:
 
 def _run(job: Job, ctx: StepContext, step: FioStep, *, timeout_s: float) -> str:
     """Run fio with one load; return its output. Raise StepFailed with its error output."""
-    argv = [FIO, *fio_arguments(job)]
-    lines: list[str] = []
-    with run_tool(
-        argv, timeout_s=timeout_s, cancelled=ctx.cancelled, cwd=ctx.scratch_dir, stdout=subprocess.PIPE
-    ) as tool:
-        lines += tool.lines()
-        code = tool.wait()
-        if code != 0:
-            raise StepFailed(
-                f"fio ended with exit code {code}",
-                where=f"step {step.name}, {_suffix(job)}",
-                evidence=tool.error_output(),
-                next_step="look for errors of the device in dmesg"
-                if step.direct
-                else "look for errors of the volume in the server's log and dmesg",
-            )
-    return "\n".join(lines)
+    where = f"step {step.name}, {_suffix(job)}"
+    return fio_output(job, where=where, cwd=ctx.scratch_dir, cancelled=ctx.cancelled, timeout_s=timeout_s)
 
 
 def _suffix(job: Job) -> str:
