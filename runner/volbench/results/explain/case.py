@@ -48,6 +48,7 @@ from volbench.results.explain.evidence.processors import (
     cpu_account,
     task_use,
 )
+from volbench.results.explain.evidence.size_contrasts import ContrastOutcome, levels_of, outcome_of
 from volbench.results.explain.evidence.stalls import Stall, client_stalls, storage_stalls, without_stalls
 from volbench.results.explain.given import Given
 from volbench.results.stats.grid import Floats, Mask, mean, median
@@ -133,9 +134,21 @@ class Case(Given):
     def level_elsewhere(self) -> LevelElsewhere | None:
         """The level at another time of the cell that decides between operations and bytes, which are both flat."""
         now = {plateau.resource: plateau for plateau in self.levels if plateau.direction is None}
+        contrast = self.size_contrast
+        if contrast is not None and (contrast.decided is not None or contrast.contradicts):
+            return contrast.decided
         if len(self.levels) != len(RESOURCES) or self.device_of_cell is None:
             return None
         return level_elsewhere(now, self.whole.t_s, self.device_of_cell)
+
+    @cached_property
+    def size_contrast(self) -> ContrastOutcome | None:
+        """What loads with operations of other sizes say of operations and bytes that are both flat."""
+        now = {plateau.resource: plateau for plateau in self.levels}
+        directions = {plateau.direction for plateau in self.levels}
+        if len(self.levels) != len(RESOURCES) or len(directions) != 1 or self.active_device is None:
+            return None
+        return outcome_of(now, self.active_device, [*levels_of(self.size_contrasts)])
 
     @cached_property
     def levels(self) -> tuple[Plateau, ...]:
@@ -155,7 +168,14 @@ class Case(Given):
         """Limits of the disks below the volume's device, or of the several that a file system lies on."""
         if not self.disks:
             return ()
-        return disk_limits(self.grid, self.whole, self.disks, still=self.stalled, cpu_bound=self.cpu_bound)
+        return disk_limits(
+            self.grid,
+            self.whole,
+            self.disks,
+            still=self.stalled,
+            cpu_bound=self.cpu_bound,
+            contrasts=self.size_contrasts,
+        )
 
     @property
     def flushes_all_along(self) -> bool:

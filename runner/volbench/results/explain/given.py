@@ -10,6 +10,7 @@ from volbench.core.records.layout import Role
 from volbench.core.records.named_metrics import NamedMetric
 from volbench.results.explain.evidence.disks_below import DisksBelow
 from volbench.results.explain.evidence.foreign import reads_directly
+from volbench.results.explain.evidence.size_contrasts import SampledContrast
 from volbench.results.stats.grid import Floats, Grid
 
 
@@ -36,6 +37,7 @@ class Given:
     vendor's type of the virtual machine; empty: not known. `elsewhere`: the server's files that
     are on other volumes than the data. `profile`: the kind of volume, as a profile's name; empty: not known.
     `changes_load`: its parts are loads of different kinds or sizes, so that their rates are not compared.
+    `size_contrasts`: short loads with operations of other sizes, after the step or after a cell's last one.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Given:
     elsewhere: tuple[Role, ...] = ()
     profile: str = ""
     changes_load: bool = False
+    size_contrasts: tuple[SampledContrast, ...] = ()
 
     @property
     def of_volume(self) -> Self:

@@ -33,6 +33,7 @@ from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.pooling import common_notes, finding_rows, refuted_rows, with_components
 from volbench.results.explain.rules.advice import HALF
 from volbench.results.explain.rules.by_response import measured_advice
+from volbench.results.explain.sampled_contrasts import contrasts_of_cell, contrasts_of_step
 from volbench.results.explain.shares import HINT_BELOW, with_shares_that_fit
 from volbench.results.explain.wording import row
 from volbench.results.response.estimate import estimate
@@ -299,18 +300,19 @@ def cases_of(loaded: LoadedRun, result: CellResult) -> Iterator[Case]:
     """
     if not loaded.has_series(result.cell_id):
         return
-    whole: Grid | None = None
+    alone = [step for step in result.steps if step_kind(step.kind).explained == "whole" and "/" not in step.step]
+    groups = _grouped(result.steps)
+    if not alone and not groups:
+        return
     profile = _profile_of(loaded, result)
-    for step in result.steps:
-        if step_kind(step.kind).explained != "whole" or "/" in step.step:
-            continue
-        if whole is None:
-            whole = align(loaded.series(result.cell_id), on_demand=True)
-        yield replace(_case(result, step, whole), profile=profile)
-    for name, steps in _grouped(result.steps).items():
-        if whole is None:
-            whole = align(loaded.series(result.cell_id), on_demand=True)
-        yield replace(_case_of_several(result, name, steps, whole), profile=profile)
+    whole = align(loaded.series(result.cell_id), on_demand=True)
+    contrasts = contrasts_of_cell(loaded, result, whole)
+    cases = (
+        *(_case(result, step, whole) for step in alone),
+        *(_case_of_several(result, name, steps, whole) for name, steps in groups.items()),
+    )
+    for case in cases:
+        yield replace(case, profile=profile, size_contrasts=contrasts_of_step(contrasts, case.name))
 
 
 def _profile_of(loaded: LoadedRun, result: CellResult) -> str:

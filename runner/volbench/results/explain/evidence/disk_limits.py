@@ -13,7 +13,7 @@ then fewer operations remain than there are, and a rate is less even than it was
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +23,13 @@ from volbench.results.explain import thresholds as limit
 from volbench.results.explain.evidence.device import RESOURCES, Device, device_of, flushing_share
 from volbench.results.explain.evidence.levels_elsewhere import LevelElsewhere, level_elsewhere
 from volbench.results.explain.evidence.limits import Plateau, base_await_ms, limits_of, plateaus
+from volbench.results.explain.evidence.size_contrasts import (
+    ContrastLevel,
+    ContrastOutcome,
+    SampledContrast,
+    level_of,
+    outcome_of,
+)
 from volbench.results.stats.grid import Floats, Grid, Mask
 
 SOURCE = "diskstats"
@@ -37,16 +44,24 @@ class DiskLimit:
         plateau: its level, in what the disks serve.
         carried: what the disks gave of the limited resource, shape (buckets,).
         elsewhere: what decides between operations and bytes, where both are flat in this step.
+        size_contrast: what loads with operations of other sizes say of them.
     """
 
     disks: tuple[str, ...]
     plateau: Plateau
     carried: Floats
     elsewhere: LevelElsewhere | None = None
+    size_contrast: ContrastOutcome | None = None
 
 
 def disk_limits(
-    grid: Grid, whole: Grid, disks: Sequence[str], *, still: Mask, cpu_bound: bool
+    grid: Grid,
+    whole: Grid,
+    disks: Sequence[str],
+    *,
+    still: Mask,
+    cpu_bound: bool,
+    contrasts: Sequence[SampledContrast] = (),
 ) -> tuple[DiskLimit, ...]:
     """Return the limits of the disk that is at one for longest; of all together where none is by itself.
 
@@ -56,12 +71,13 @@ def disk_limits(
         disks: that carry the volume.
         still: intervals in which the volume stood still, which are no level, shape (buckets,).
         cpu_bound: the CPUs were saturated.
+        contrasts: loads with operations of other sizes.
     """
-    alone = [_limits(grid, whole, (disk,), still, cpu_bound=cpu_bound) for disk in disks]
+    alone = [_limits(grid, whole, (disk,), still, contrasts, cpu_bound=cpu_bound) for disk in disks]
     longest = max(alone, key=_intervals, default=())
     if longest or len(disks) < 2:
         return longest
-    return _limits(grid, whole, tuple(disks), still, cpu_bound=cpu_bound)
+    return _limits(grid, whole, tuple(disks), still, contrasts, cpu_bound=cpu_bound)
 
 
 def _intervals(limits: Sequence[DiskLimit]) -> int:
@@ -69,7 +85,13 @@ def _intervals(limits: Sequence[DiskLimit]) -> int:
 
 
 def _limits(
-    grid: Grid, whole: Grid, disks: tuple[str, ...], still: Mask, *, cpu_bound: bool
+    grid: Grid,
+    whole: Grid,
+    disks: tuple[str, ...],
+    still: Mask,
+    contrasts: Sequence[SampledContrast],
+    *,
+    cpu_bound: bool,
 ) -> tuple[DiskLimit, ...]:
     device, over_all = _device(grid, disks), _device(whole, disks)
     if device is None or over_all is None or _flush_all_along(grid, disks):
@@ -79,15 +101,27 @@ def _limits(
     levels = plateaus(grid.t_s, moving, base_await_ms=base_await_ms(over_all), cpu_bound=cpu_bound)
     limits = limits_of(levels, moving.size_kib)
     now = {plateau.resource: plateau for plateau in limits}
-    decided = None
+    contrast, decided = None, None
     if len(limits) == len(RESOURCES):
-        decided = level_elsewhere(now, whole.t_s, over_all, counts_flushes=True)
+        contrast = outcome_of(now, moving, [*_levels(contrasts, disks)])
+        decided = None if contrast is None else contrast.decided
+        if decided is None and not (contrast is not None and contrast.contradicts):
+            decided = level_elsewhere(now, whole.t_s, over_all, counts_flushes=True)
     return tuple(
-        DiskLimit(disks=disks, plateau=plateau, carried=carried, elsewhere=decided)
+        DiskLimit(disks=disks, plateau=plateau, carried=carried, elsewhere=decided, size_contrast=contrast)
         for plateau in limits
         if (carried := device.carried(plateau.resource)) is not None
         and (decided is None or plateau.resource == decided.resource)
     )
+
+
+def _levels(contrasts: Sequence[SampledContrast], disks: Sequence[str]) -> Iterator[ContrastLevel]:
+    """Yield the levels of the disks in contrasts."""
+    for sampled in contrasts:
+        device = _device(sampled.grid, disks)
+        level = None if device is None else level_of(device, sampled)
+        if level is not None:
+            yield level
 
 
 def _flush_all_along(grid: Grid, disks: Sequence[str]) -> bool:

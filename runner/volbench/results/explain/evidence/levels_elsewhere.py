@@ -28,7 +28,8 @@ KIB_PER_MIB = 1024.0
 class LevelElsewhere:
     """A level of `resource` at another time, and typical sizes of operations then and now, in KiB.
 
-    `sizes_vary`: they did so then, so that the other resource was not flat.
+    `sizes_vary`: they did so then, so that the other resource was not flat. `is_contrast`: it was a contrast of
+    sizes, see `size_contrasts`, and may be one of another cell.
     """
 
     resource: Resource
@@ -37,6 +38,7 @@ class LevelElsewhere:
     size_kib: float
     size_now_kib: float
     sizes_vary: bool = False
+    is_contrast: bool = False
 
 
 def level_elsewhere(

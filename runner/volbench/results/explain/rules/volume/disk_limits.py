@@ -24,6 +24,7 @@ from volbench.results.explain.rules.volume.limits import queue_share
 from volbench.results.explain.rules.volume.plateau_rows import (
     DECIDED_ELSEWHERE_MAX,
     LIMIT_CAUSE,
+    contrast_rows,
     decided_by,
     either_rows,
     elsewhere_rows,
@@ -50,7 +51,13 @@ def limits_of_disks(case: Case) -> Iterator[Cause]:
             one_of_two=bool(either),
             decided_by=decided_by(plateau),
             confidence_max=1.0 if longest.elsewhere is None else DECIDED_ELSEWHERE_MAX,
-            evidence=(*_rows(case, longest), *elsewhere_rows(case, longest.elsewhere), *either, *context(case)),
+            evidence=(
+                *_rows(case, longest),
+                *elsewhere_rows(case, longest.elsewhere),
+                *contrast_rows(longest.size_contrast),
+                *either,
+                *context(case),
+            ),
             advice=f"This is about {_names(case, longest.disks)}. {raise_limit_advice(case, resource, None)}",
         )
 

@@ -45,6 +45,7 @@ from volbench.results.explain.rules.volume.plateau_rows import (
     COUNTED_FULL,
     DECIDED_ELSEWHERE_MAX,
     LIMIT_CAUSE,
+    contrast_rows,
     decided_by,
     either_rows,
     elsewhere_rows,
@@ -76,7 +77,11 @@ CAUSES = (
             " in flight (commits of a server), evenness must be one of the signs. Without the volume's own"
             " counters, equal-sized operations cannot distinguish a limit of IOPS from one of bytes: the finding"
             " then says that it is one of the two, unless another time of the cell decides: the same level with"
-            " operations of other sizes. Of a stack of devices (LVM, md, dm-crypt, thin volumes) or a btrfs over"
+            " operations of other sizes. Mostly that is a contrast of sizes: loads of 5 s after a step of"
+            " `fio`, or of reads after the last step of a volume's first cell (`size_contrast`). The rate that"
+            " stays within 5 % is limited; a load of reads decides nothing of writes. Where neither stays, or the"
+            " volume gives less or more of both (credits came back), it remains one of the two, and the finding"
+            " says why. Of a stack of devices (LVM, md, dm-crypt, thin volumes) or a btrfs over"
             " several disks, the disks' own counters are judged as well, one by one and together: a layer merges"
             " operations and has flushes of its own, so that a limit may show in the disks alone."
         ),
@@ -154,6 +159,7 @@ def _limits(case: Case) -> Iterator[Cause]:
             evidence=(
                 *plateau_rows(case, plateau),
                 *elsewhere_rows(case, case.level_elsewhere),
+                *contrast_rows(case.size_contrast),
                 *either,
                 *context(case),
             ),

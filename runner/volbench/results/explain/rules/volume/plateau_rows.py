@@ -12,6 +12,7 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.evidence.device import Device, Resource
 from volbench.results.explain.evidence.levels_elsewhere import LevelElsewhere
 from volbench.results.explain.evidence.limits import Plateau
+from volbench.results.explain.evidence.size_contrasts import ContrastOutcome, Reason
 from volbench.results.explain.rules.advice import other_threads, raise_limit_advice
 from volbench.results.explain.rules.shared_evidence import context, explains_little, queue_holds
 from volbench.results.explain.wording import amount, clock, number, row
@@ -25,6 +26,14 @@ _OTHER_SIZE = (
 )
 DECIDED_ELSEWHERE_MAX = PRIOR_MAX
 """Confidence of a limit that another time of the cell decides, at most: in the lab a limit lasts for one step."""
+_UNDECIDED: dict[Reason, str] = {
+    "decided": "",
+    "neither": "neither is the level of this step, so that it decides nothing",
+    "both": "one size keeps the operations and another one the bytes, so that it decides nothing",
+    "less": "less of both than in this step, which contradicts either limit; something else held it back then",
+    "more": "more of both than in this step, which contradicts either limit: it was higher then, or there is none",
+}
+"""Why a contrast of sizes does not tell a limit of operations from one of bytes."""
 COUNTED_FULL = 0.8
 """Share of an interval above the limit from which its value is about the limit."""
 
@@ -81,7 +90,7 @@ def either_rows(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
 
 def elsewhere_rows(case: Case, found: LevelElsewhere | None) -> Iterator[EvidenceRow]:
     """Says so where another time of the cell decides between operations and bytes."""
-    if found is None:
+    if found is None or found.is_contrast:
         return
     begin, end = (clock(t_s, case.clock_zero_s) for t_s in found.window_s)
     limited, free = ("operations", "bytes") if found.resource == "iops" else ("bytes", "operations")
@@ -91,6 +100,31 @@ def elsewhere_rows(case: Case, found: LevelElsewhere | None) -> Iterator[Evidenc
         f" place of {number(found.size_now_kib)} KiB: {limited} are limited, and not {free}"
     )
     yield row("elsewhere", found.level, "1/s" if found.resource == "iops" else "MiB/s", text)
+
+
+def contrast_rows(contrast: ContrastOutcome | None) -> Iterator[EvidenceRow]:
+    """Says what a contrast of sizes tells of operations and bytes, or why it does not."""
+    if contrast is None:
+        return
+    level = contrast.level
+    iops, moved = (amount(level.of(resource), resource) for resource in LIMIT_CAUSE)
+    when = "after the step" if level.follows else "after the last step of the volume's first cell"
+    with_sizes = (
+        f"with operations of {number(level.size_kib)} KiB in place of {number(contrast.size_now_kib)} KiB, {when}"
+    )
+    if contrast.decided is not None:
+        resource = contrast.decided.resource
+        limited, free = ("operations", "bytes") if resource == "iops" else ("bytes", "operations")
+        same, changed = (iops, moved) if resource == "iops" else (moved, iops)
+        text = f"{with_sizes}, the volume gave {same} as well, and {changed}: {limited} are limited, and not {free}"
+        yield row("size_contrast", contrast.decided.level, "1/s" if resource == "iops" else "MiB/s", text)
+        return
+    yield row(
+        "size_contrast",
+        None,
+        "1",
+        f"{with_sizes}, the volume gave {iops} and {moved}: {_UNDECIDED[contrast.reason]}",
+    )
 
 
 def plateau_rows(case: Case, plateau: Plateau) -> Iterator[EvidenceRow]:
