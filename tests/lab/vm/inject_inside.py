@@ -31,6 +31,9 @@ DATA = Path("/mnt/data")
 VOLUME, FOREIGN = DATA / "volume", DATA / "foreign.bin"
 FOREIGN_MIB = 64
 POLL_S = 0.1
+CONTRAST_S_MAX = 90.0
+"""For the rest of a load on emulated processors, and the contrast of sizes after it."""
+LOAD = re.compile(r"transaction|fio: (?!writing)|contrast of sizes")
 ANSWER_LIMIT_S = 60.0
 LETTERS = "ABCD"
 DISKSTATS = {"reads": 3, "read_sectors": 5, "read_ms": 6, "writes": 7, "write_sectors": 9, "write_ms": 10,
@@ -233,6 +236,8 @@ def follow(spec: dict[str, Any]) -> list[dict[str, Any]]:
                 injection.begin()
                 try:
                     wait_for_end(run, results, spec["step_s"])
+                    if injection.spec["contrast"]:
+                        wait_for_contrast(run, results)
                 finally:
                     injection.end()
                 records.append(injection.record)
@@ -270,6 +275,16 @@ def wait_for_end(run: subprocess.Popen[bytes], results: Path, step_s: float) -> 
     while run.poll() is None and time.monotonic() < deadline:
         progress = progress_of(results)
         if progress and (progress.fraction or 0.0) >= 0.999:
+            return
+        time.sleep(POLL_S)
+
+
+def wait_for_contrast(run: subprocess.Popen[bytes], results: Path) -> None:
+    """Until neither the load nor the contrast of sizes after it is under way."""
+    deadline = time.monotonic() + CONTRAST_S_MAX
+    while run.poll() is None and time.monotonic() < deadline:
+        progress = progress_of(results)
+        if progress is None or not LOAD.search(progress.text):
             return
         time.sleep(POLL_S)
 

@@ -6,7 +6,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,18 +61,24 @@ def done(out: Path) -> set[str]:
 
 
 def pieces(names: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """Stacks with the injections of one run."""
+    """Stacks with the injections of one run; a contrast of sizes after the last step is of one injection only."""
     by_stack: dict[str, list[str]] = {}
+    alone: list[tuple[str, list[str]]] = []
     for name in names:
-        by_stack.setdefault(conditions()["injections"][name]["stack"], []).append(name)
-    return [
+        condition = conditions()["injections"][name]
+        if condition.get("contrast"):
+            alone.append((condition["stack"], [name]))
+        else:
+            by_stack.setdefault(condition["stack"], []).append(name)
+    groups = [
         (stack, group[begin : begin + PIECE])
         for stack, group in by_stack.items()
         for begin in range(0, len(group), PIECE)
     ]
+    return groups + alone
 
 
-def campaign(stack: str, names: Iterable[str]) -> dict[str, Any]:
+def campaign(stack: str, names: Sequence[str]) -> dict[str, Any]:
     """What is handed to the machine."""
     known_names = conditions()
     warmup_s, measured_s = known_names["warmup_s"], known_names["measured_s"]
@@ -86,16 +92,18 @@ def campaign(stack: str, names: Iterable[str]) -> dict[str, Any]:
             {
                 "name": name,
                 "step": step,
+                "contrast": step["kind"] == "fio" or bool(condition.get("contrast")),
                 **{key: condition[key] for key in ("throttle", "begin", "end") if key in condition},
             }
         )
+    contrasted = any(known_names["injections"][name].get("contrast") for name in names)
     suite = {
         "schema": 2,
         "name": f"injections-{stack}",
         "underpowered": True,
         "engine": {"config": known_names["config"], "start_timeout": 600, "stop_timeout": 600},
         "dataset": known_names["dataset"],
-        "sampling": {"summaries": False},
+        "sampling": {"summaries": False, "size_contrast": known_names["contrast_s"] if contrasted else 0},
         "limits": {"client_cpu": 1.0, "missed_samples": 1.0, "cpu_steal": 1.0, "foreign_cpu": 1.0},
         "steps": steps,
         "repeats": 1,

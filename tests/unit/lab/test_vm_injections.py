@@ -31,6 +31,20 @@ def test_the_suite_of_every_stack_loads(stack: str, names: list[str], tmp_path: 
     assert len(names) <= PIECE
 
 
+def test_a_contrast_after_the_last_step_is_of_one_injection() -> None:
+    """Else the limit of one step would be contrasted in the name of all."""
+    contrasted = [
+        names for _, names in pieces(INJECTIONS) if any(INJECTIONS[name].get("contrast") for name in names)
+    ]
+    assert ["qemu-iops-reads"] in contrasted
+    assert {len(names) for names in contrasted} == {1}
+    made = campaign("raw", ["qemu-iops-reads"])
+    assert (made["suite"]["sampling"]["size_contrast"], made["injections"][0]["contrast"]) == (5, True)
+    others = campaign("raw", ["calm", "qemu-iops-fio"])
+    assert others["suite"]["sampling"]["size_contrast"] == 0
+    assert [injection["contrast"] for injection in others["injections"]] == [False, True]
+
+
 @pytest.mark.parametrize("name", INJECTIONS)
 def test_every_proof_refuses_a_machine_in_which_nothing_acted(name: str) -> None:
     """But those that say so on the page: netem and flush delays have no counter beside volbench's."""
@@ -132,7 +146,7 @@ def test_what_has_acted_is_not_run_again(tmp_path: Path) -> None:
 
 def test_every_injection_acts() -> None:
     """`on` and `off` are truth values in YAML: scripts of these names were never run."""
-    known = {"stack", "family", "load", "throttle", "begin", "end", "truth", "accepted", "proof"}
+    known = {"stack", "family", "load", "throttle", "begin", "end", "truth", "accepted", "proof", "contrast"}
     assert {key for condition in INJECTIONS.values() for key in condition} <= known
     idle = {name for name, condition in INJECTIONS.items() if not {"throttle", "begin"} & condition.keys()}
     assert idle == {name for name, condition in INJECTIONS.items() if condition["family"] == "calm"}
