@@ -176,7 +176,10 @@ def _recovered(
                 changes, present = changed_and_present(server)
             finally:
                 server.kill()
-            line |= {**asdict(check), "changes": changes, "present": present}
+            line |= {
+                name: value for name, value in asdict(check).items() if name != "lost_s"
+            }  # marks have no times
+            line |= {"changes": changes, "present": present}
     except (ServerFailure, mysql.connector.Error, VolbenchError) as error:
         line["failure"] = str(error)[:300]
     return {**line, "said": _evidence(server.log), "seconds": round(time.monotonic() - begin_s, 1)}
