@@ -75,9 +75,9 @@ test-kubernetes: ## the tests of the kubernetes target, on the current context's
 	  REQUIRE=kubernetes $(BIN)/python -m pytest -m "$(CLUSTER_MARK)" --durations=15 $(CLUSTER_TESTS) $(PYTEST); code=$$?; \
 	  [ -z "$$made" ] || $(PYTHON) tests/lab/kubernetes down; exit $$code
 
-test-kubernetes-slow: ## the kubernetes target with real Kueue and Kyverno, which the lab cluster compiles once
+test-kubernetes-slow: ## the kubernetes target with real Kueue, Karpenter and Kyverno, which the lab compiles once
 	@$(MAKE) --no-print-directory test-kubernetes CLUSTER_MARK="kubernetes and slow" \
-	  CLUSTER_TESTS="$(patsubst %,tests/integration/test_kubernetes_%.py,queue kueue kyverno)"
+	  CLUSTER_TESTS="$(patsubst %,tests/integration/test_kubernetes_%.py,queue kueue karpenter kyverno)"
 
 test-profiles: ## MySQL and MariaDB on every emulated profile, killed and without power; writes the table of what they kept
 	@$(BOOTSTRAP) test

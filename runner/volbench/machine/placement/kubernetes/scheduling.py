@@ -140,7 +140,7 @@ _SPOT_TAINTS = ("aws-node-termination-handler/spot-itn", "cloud.google.com/impen
 _GOING_TAINTS = {"node.kubernetes.io/unreachable", "karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"}
 _REMOVAL_TAINTS = {"karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler", *_SPOT_TAINTS}
 """Of nodes that no pod is put on any more. Karpenter sets its own also on one that has expired, which no annotation
-keeps it from (kubernetes-sigs/karpenter of August 2026, 22664681: pkg/controllers/nodeclaim/expiration)."""
+keeps it from (tests/integration/test_kubernetes_karpenter.py)."""
 _SPOT_LABELS = {
     "karpenter.sh/capacity-type": "spot",
     "eks.amazonaws.com/capacityType": "SPOT",
