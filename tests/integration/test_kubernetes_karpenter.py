@@ -28,7 +28,7 @@ from volbench.machine.placement.kubernetes.target import pod_paths
 pytestmark = [
     pytest.mark.kubernetes,
     pytest.mark.slow,
-    pytest.mark.timeout(1500),
+    pytest.mark.timeout(3600),  # the first one compiles
     pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="makes definitions of the whole cluster"),
     pytest.mark.usefixtures("karpenter"),
 ]
@@ -51,7 +51,7 @@ def of_pool(pool: str) -> list[str]:
 @pytest.fixture(scope="module")
 def karpenter() -> Iterator[None]:
     """Karpenter, with its pools."""
-    lab("karpenter", "add", timeout_s=1800)
+    lab("karpenter", "add", timeout_s=3000)
     yield
     lab("karpenter", "remove")
 

@@ -21,7 +21,7 @@ from volbench.errors import EXIT_ENVIRONMENT
 pytestmark = [
     pytest.mark.kubernetes,
     pytest.mark.slow,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(4500),  # the first one compiles
     pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="makes definitions of the whole cluster"),
     pytest.mark.usefixtures("kyverno"),
 ]
