@@ -169,7 +169,7 @@ def _recovered(
     server = programs.server(volume / spec.get("folder", "") / "mysql", spec["options"], place)
     server.log.unlink(missing_ok=True)
     try:
-        with _left(cut, replay, images.before, place / "cut.img", volume, spec.get("offset_bytes", 0)):
+        with _left(cut, replay, images.before, place / "cut.img", volume, spec):
             try:
                 server.start()
                 check = ledger.read_back(cast("ServerHandle", server), ledger_of(spec), CUT, writers)
@@ -186,17 +186,19 @@ def _recovered(
 
 
 @contextmanager
-def _left(cut: Cut, replay: Replay, durable: Path, file: Path, volume: Path, offset_bytes: int) -> Iterator[None]:
+def _left(
+    cut: Cut, replay: Replay, durable: Path, file: Path, volume: Path, spec: Mapping[str, Any]
+) -> Iterator[None]:
     """What is durable and what else survived a cut, mounted from a copy that is thrown away."""
     bash(f"cp --reflink=auto --sparse=always {durable} {file}; mkdir -p {volume}")
     device = os.open(file, os.O_RDWR)
     for survivor in cut.survivors:
         replay.write(device, survivor)
     os.close(device)
-    loop = bash(f"losetup --find --show --offset {offset_bytes} {file}").strip()
+    loop = bash(f"losetup --find --show --offset {spec.get('offset_bytes', 0)} {file}").strip()
     try:
         _forget_btrfs()
-        bash(f"mount {loop} {volume}")
+        bash(f"mount -o {spec.get('recovery_options', 'defaults')} {loop} {volume}")
         yield
     finally:
         unmount(volume)
