@@ -101,7 +101,12 @@ def campaign(stack: str, names: Sequence[str]) -> dict[str, Any]:
         "schema": 2,
         "name": f"injections-{stack}",
         "underpowered": True,
-        "engine": {"config": known_names["config"], "start_timeout": 600, "stop_timeout": 600},
+        "engine": {  # `any` asks mysqld for its version, for which emulated processors may take too long
+            "flavor": "mariadb",
+            "config": known_names["config"],
+            "start_timeout": 600,
+            "stop_timeout": 600,
+        },
         "dataset": known_names["dataset"],
         "sampling": {"summaries": False, "size_contrast": known_names["contrast_s"] if contrasted else 0},
         "limits": {"client_cpu": 1.0, "missed_samples": 1.0, "cpu_steal": 1.0, "foreign_cpu": 1.0},
