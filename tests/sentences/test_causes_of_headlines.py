@@ -14,7 +14,10 @@ from volbench.results.report.formats.markdown import markdown
 
 REPORTS = dict(reports())
 NAMED = re.compile(r"likely cause on (?:both \S+ and )?(?P<volume>\S+): (?P<title>[^;]+)")
-SHARE = re.compile(r"explains (?P<first>[\d.]+) % of the latency; next, (?P<next>[\d.]+) %: (?P<title>[^;]+)")
+SHARE = re.compile(
+    r"explains (?P<first>[\d.]+) % of the (?:latency|statement time)"
+    r"; next, (?P<next>[\d.]+) %: (?P<title>[^;]+)"
+)
 GP2 = "gp2-credit-exhaustion"
 
 

@@ -48,7 +48,8 @@ COUNTS = re.compile(
     r"\d+ (?:cells? each|volumes|against \d+ (?:valid )?cells|step results?)|about \d+ (?:each|cells a volume)"
     r"|(?:both|all) \d*|beyond 5 %|all \d+ (?:better|worse)|[\w.]+ from \w+ to \w+|\d+ cells of each level"
     r"|\d+ cells? of the base and \d+ of the level"
-    r"|of \d+ candidates, chance|explains [\d.]+ % of the latency|(?:next|another likely cause), [\d.]+ %:"
+    r"|of \d+ candidates, chance|explains [\d.]+ % of the (?:latency|statement time)"
+    r"|(?:next|another likely cause), [\d.]+ %:"
 )
 
 

@@ -146,7 +146,7 @@ def suspicion(case: Case) -> str:
     first = explanation.findings[0]
     if first.cause == NONE:
         return "none: the volume is not the problem"
-    share = "" if first.share is None else f", {100 * first.share:.0f} % of the latency"
+    share = "" if first.share is None else f", {100 * first.share:.0f} % of the {first.share_of}"
     return f"{first.cause} (confidence {first.confidence:.2f}{share})"
 
 

@@ -23,6 +23,7 @@ from volbench.observe.ring import RING, Segment, segments_in
 from volbench.observe.statements import Statement, StatementRates
 from volbench.results.explain.accounts.time_budget import TimeBudget, statement_budget
 from volbench.results.explain.case import Case
+from volbench.results.explain.cause import Cause
 from volbench.results.explain.evidence.association import Association, associations
 from volbench.results.explain.evidence.episodes import Level
 from volbench.results.explain.findings import Explanation, explain_case
@@ -191,14 +192,20 @@ def _incident(case: Case, rates: StatementRates, incident: Incident, volume: str
 def _which(compared: Compared) -> Explanation:
     """Causes of the incident alone, and those that show against the time before it; `none` only if both do.
 
-    A share of the latency is that of the incident: what a cause explains of both times together is no figure of it.
+    A share of the time is that of the incident: what a cause explains of both times together is no figure of it.
     """
-    shares = {finding.cause: finding.share for finding in compared.during.findings}
+    during = {finding.cause: finding for finding in compared.during.findings}
     findings = (*compared.during.findings, *compared.around.findings)
-    by_cause = {finding.cause: replace(finding, share=shares.get(finding.cause)) for finding in findings}
+    by_cause = {finding.cause: _with_share_of(finding, during.get(finding.cause)) for finding in findings}
     causes = [finding for cause, finding in by_cause.items() if cause != NONE] or list(by_cause.values())
     fresh = sorted(causes, key=lambda finding: (finding.cause in compared.causes_before, -(finding.share or 0.0)))
     return replace(compared.around, findings=tuple(fresh))
+
+
+def _with_share_of(finding: Cause, during: Cause | None) -> Cause:
+    if during is None:
+        return replace(finding, share=None)
+    return replace(finding, share=during.share, of_clients=during.of_clients)
 
 
 def _volume_name(observation: Observation) -> str:

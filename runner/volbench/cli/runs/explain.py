@@ -348,7 +348,7 @@ def _step_lines(rows: Sequence[FindingRow], notes: tuple[str, ...], *, clocked: 
 
 def finding_lines(row: FindingRow) -> Iterator[str]:
     """Yield one finding: the cause with its share, the evidence, the advice."""
-    share = "" if row.share is None else f", explains {percent(row.share)} of the latency"
+    share = "" if row.share is None else f", explains {percent(row.share)} of the {row.share_of}"
     name = "none: the volume is not the problem" if row.cause == NONE else row.cause
     confidence = "" if row.confidence is None else f", confidence {row.confidence:.2f}"
     yield f"{name}{share}{confidence}"

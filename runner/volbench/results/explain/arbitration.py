@@ -1,8 +1,9 @@
 """Who decides between causes: one pure function over what their descriptors say, and the check's objections.
 
-What a stretch of the step names is added where it is news, and shares become parts of the clients' time. Each cause
-is then checked by what it claims, and those that cannot be true beside a surer one are taken out. What is taken out
-is kept with its reason: reports show it. A level that others take of is named as what they leave.
+What a stretch of the step names is added where it is news. Each cause is checked by what it claims, with the share
+that its rule gave it. Then shares become parts of the clients' time, and causes that cannot be true beside a surer
+one are taken out. What is taken out is kept with its reason: reports show it. A level that others take of is named
+as what they leave.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ def arbitrate(
         stretch: what they name in a stretch of the step by itself.
     """
     candidates = causes if stretch is None else with_stretch(causes, stretch, descriptors)
-    candidates = of_clients_time(case, candidates, descriptors)
     checked = [_checked(case, cause, descriptors.get(cause.cause)) for cause in candidates]
-    left = [cause for cause in checked if not any(one.refutes for one in cause.objections)]
+    sound = [cause for cause in checked if not any(one.refutes for one in cause.objections)]
     refuted = [
         Refuted(cause=cause, objections=tuple(one for one in cause.objections if one.refutes))
         for cause in checked
-        if cause not in left
+        if cause not in sound
     ]
+    left = of_clients_time(case, sound, descriptors)
     kept = []
     for cause in left:
         surer = _contradicted_by(cause, left, descriptors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from volbench.core.base.text import part_of
-from volbench.core.records.report import EvidenceRow
+from volbench.core.records.report import EvidenceRow, ShareBase
 from volbench.results.explain.calibration import (
     CALIBRATION,
     CONFIDENCE_MAX,
@@ -31,13 +31,13 @@ class Cause:
 
     A check of `checks` that could not be made is None. `one_of_two`: the evidence does not tell it from another
     cause; `is_second`: a likelier one of them is named before it. `recorded`: it is from what other tools wrote.
-    `decided_by` is the evidence that names it. `of_clients`: the share is of the clients' time already, not of
-    statement time. `explains_fall`: it explains why the load does much less for a while, as causes do whose
-    descriptor says so (`CauseInfo`). `confidence_max`: of findings never counted outside the lab.
-    `rule`: the name of what found it. `leads`: of others' I/O, whether it comes before limits that are met with it.
-    `objections`: what the check has against it, without refuting it; `rebuilt`:
-    p95 of the transactions, as recorded and as rebuilt from what they did and waited for. `volume_advice`: that a
-    faster volume changes little; only advice where that helps no other finding of the step, see `finding_rows`.
+    `decided_by` is the evidence that names it. `of_clients`: the share is of the clients' time, which a client
+    measures as latency, not of statement time (`clients_time`). `explains_fall`: it explains why the load does much
+    less for a while, as causes do whose descriptor says so (`CauseInfo`). `confidence_max`: of findings never
+    counted outside the lab. `rule`: the name of what found it. `leads`: of others' I/O, whether it comes before
+    limits that are met with it. `objections`: what the check has against it, without refuting it; `rebuilt`: p95 of
+    the transactions, as recorded and as rebuilt from what they did and waited for. `volume_advice`: that a faster
+    volume changes little; only advice where that helps no other finding of the step, see `finding_rows`.
     """
 
     cause: str
@@ -58,6 +58,11 @@ class Cause:
     leads: bool = True
     objections: tuple[Objection, ...] = ()
     rebuilt: Quantile | None = None
+
+    @property
+    def share_of(self) -> ShareBase:
+        """Whose part the share is, as a report says it."""
+        return "latency" if self.of_clients else "statement time"
 
     @property
     def kind(self) -> Kind:

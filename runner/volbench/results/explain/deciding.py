@@ -109,7 +109,7 @@ def _marked(rule: Rule, standing: Sequence[Cause]) -> list[Cause]:
     return [
         replace(one, one_of_two=True)
         if _matches(rule.one_of_two_with, one)
-        else replace(one, share=alike[0].share)
+        else replace(one, share=alike[0].share, of_clients=alike[0].of_clients)
         if one.rule == rule.name and one.one_of_two and one.share is None
         else one
         for one in standing

@@ -14,6 +14,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause, confidence_rows
 from volbench.results.explain.causes import CAUSES, named, named_of_volume
 from volbench.results.explain.check.objections import most_served
+from volbench.results.explain.clients_time import statement_part
 from volbench.results.explain.consequences import without_consequences
 from volbench.results.explain.evidence.device import Resource
 from volbench.results.explain.ranking import ALL_ALONG, loss_of, ranked_by, weight_of
@@ -117,16 +118,18 @@ def _clears(case: Case, finding: Cause) -> bool:
     """Whether so little time is left for waits for the volume that a faster one changes little.
 
     It is known of no step whose statements, or streams, do not tell how long they wait for files, and of none with
-    a log on a device that was not looked at. Waits above the device are no waits for it. Whether the instance's or
-    the volume's limit is met is counted, and asks for no time.
+    a log on a device that was not looked at. Time of statements counts as the part of the clients' time that it is.
+    Waits above the device are no waits for it. Whether the instance's or the volume's limit is met is counted, and
+    asks for no time.
     """
     if finding.cause in OF_INSTANCE:
         return True
     left = storage_share_max(case) if step_kind(case.kind).has_statements else case.waiting_share
     if left is None or log_elsewhere(case) is not None:
         return False
+    part = statement_part(case)
     above = (finding.share or 0.0) if finding.rule in OUTSIDE else 0.0
-    return left - above < limit.SHARE_MIN
+    return left * (1.0 if part is None else part) - above < limit.SHARE_MIN
 
 
 def explain_component(case: Case) -> Explanation:

@@ -203,6 +203,7 @@ def _row(
         cell_ids=cell_ids,
         window_s=typical.window_s,
         share=middle,
+        share_of=typical.share_of,
         share_by_cell=tuple(findings[cell].share for cell in cell_ids),
         confidence=confidence,
         evidence=tuple(evidence),

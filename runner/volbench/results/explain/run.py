@@ -25,6 +25,7 @@ from volbench.results.explain.accounts.time_budget import TimeBudget, time_budge
 from volbench.results.explain.accounts.waits import class_samples, samples_of, step_modulation
 from volbench.results.explain.case import Case
 from volbench.results.explain.check.response import volume_share_max
+from volbench.results.explain.clients_time import unaccounted_share
 from volbench.results.explain.components import component_cases, profile_below
 from volbench.results.explain.evidence.association import CellCorrelations, cell_correlations
 from volbench.results.explain.evidence.disks_below import disks_below, disks_of_stack
@@ -245,7 +246,7 @@ def _view(case: Case, layout: Sequence[ComponentFacts], *, invalid_reasons: tupl
     explanation, components = _of_one_time(
         explain_case(case),
         {name: explain_component(seen) for name, seen in component_cases(case, layout)},
-        unaccounted=0.0 if budget is None else budget.unaccounted_share,
+        unaccounted=unaccounted_share(case),
     )
     return StepView(
         explanation=explanation,

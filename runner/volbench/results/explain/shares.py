@@ -82,7 +82,7 @@ def _reduced(finding: Cause, share: float, unaccounted: float) -> Cause:
         return replace(finding, share=share)
     rest = "" if unaccounted < REDUCED_MIN else f", less {percent(unaccounted)} that nothing accounts for"
     text = (
-        f"by itself it would explain {percent(claim)} of the latency; the causes of this step together would"
-        f" explain more than all of it{rest}, so each is given its part"
+        f"by itself it would explain {percent(claim)} of the {finding.share_of}; the causes of this step together"
+        f" would explain more than all of it{rest}, so each is given its part"
     )
     return replace(finding, share=share, evidence=(*finding.evidence, row(ALONE, claim, "1", text)))

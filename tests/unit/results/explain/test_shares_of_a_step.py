@@ -17,6 +17,7 @@ def cause(name: str, share: float | None, *, one_of_two: bool = False, confidenc
         cause=name,
         window_s=(0.0, 60.0),
         share=share,
+        of_clients=True,
         checks=(True, True),
         evidence=(),
         advice="Look at it.",

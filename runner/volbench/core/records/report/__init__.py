@@ -21,7 +21,14 @@ from volbench.core.records.report.cells import (
     VolumeRow,
 )
 from volbench.core.records.report.comparisons import AdjustmentRow, ComparisonRow, EffectRow, SweepRow, Verdict
-from volbench.core.records.report.findings import AssociationRow, EvidenceRow, FindingRow, MomentRow, RefutedRow
+from volbench.core.records.report.findings import (
+    AssociationRow,
+    EvidenceRow,
+    FindingRow,
+    MomentRow,
+    RefutedRow,
+    ShareBase,
+)
 from volbench.core.records.report.forecasts import ForecastRow, PredictionRow, WhatIfRow
 from volbench.core.records.report.recovery import BackupRow, DurabilityRow, SpeedRow
 from volbench.core.records.report.response import NoResponseRow, ResponsePointRow, ResponseRow
@@ -54,6 +61,7 @@ __all__ = [
     "ResponsePointRow",
     "ResponseRow",
     "ServerRow",
+    "ShareBase",
     "SharingLevelRow",
     "SharingRow",
     "SpeedRow",

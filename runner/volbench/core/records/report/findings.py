@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from volbench.core.records.base import Record
+
+ShareBase = Literal["latency", "statement time"]
 
 
 class EvidenceRow(Record):
@@ -29,6 +33,11 @@ class FindingRow(Record):
     cell_ids: tuple[str, ...] = Field(description="Cells that show it; window and evidence are the first one's.")
     window_s: tuple[float, float] | None = None
     share: float | None = None
+    share_of: ShareBase = Field(
+        default="latency",
+        description="What `share` is a part of: the clients' latency, or the time of the server's statements"
+        " where no client tells its own.",
+    )
     share_by_cell: tuple[float | None, ...] = Field(
         default=(), description="What it explains in each of `cell_ids`; empty in older reports."
     )

@@ -99,7 +99,7 @@ def network_account(grid: Grid, *, threads: int | None, rate: float | None) -> N
     )
     statements = grid.column(*PerformanceSchema.statements_per_s)
     inside = grid.column(*PerformanceSchema.statement_s_per_s)
-    waiting = _standing(grid)
+    waiting = standing_sessions(grid)
     clients = _clients(grid, threads, rate)
     if shortest is None or usual is None or longest is None or trips is None:
         return None
@@ -141,7 +141,7 @@ def _windows(values: Floats, width: int) -> Floats:
     return sliding_window_view(np.pad(values, width // 2, mode="edge"), width)
 
 
-def _standing(grid: Grid) -> Floats:
+def standing_sessions(grid: Grid) -> Floats:
     """Sessions that wait for a lock at the ticks: their statements are in no statement's time until they end."""
     waits = (Innodb.row_lock_current_waits, Innodb.metadata_lock_current_waits)
     columns = (grid.column(*metric) for metric in waits)

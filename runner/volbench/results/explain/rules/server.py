@@ -277,6 +277,7 @@ def _interference(case: Case) -> Iterator[Cause]:
             decided_by="before and after",
             window_s=(max(beside.t0_s, case.window_s[0]), min(beside.t1_s, case.window_s[1])),
             share=worst.loss * case.time_share((beside.t0_s, beside.t1_s)),
+            of_clients=True,
             checks=(True, worst.beyond_noise, worst.samples >= 20 or None),
             evidence=(
                 row(

@@ -114,7 +114,7 @@ def _location(finding: FindingRow) -> str:
 
 
 def _elsewhere(finding: FindingRow) -> str:
-    share = "" if finding.share is None else f", {percent(finding.share)} of the latency"
+    share = "" if finding.share is None else f", {percent(finding.share)} of the {finding.share_of}"
     return f"{_location(finding)}{share}"
 
 
@@ -188,16 +188,15 @@ def cause_groups(
 
 def overlaps(findings: Sequence[FindingRow]) -> tuple[str, ...]:
     """Return a sentence for each volume and step whose causes together explain more than its latency."""
-    shares: dict[tuple[str, str], float] = {}
+    groups: dict[tuple[str, str], list[FindingRow]] = {}
     for finding in findings:
         if finding.cause != NONE and finding.share is not None:
-            key = finding.volume, finding.step
-            shares[key] = shares.get(key, 0.0) + finding.share
+            groups.setdefault((finding.volume, finding.step), []).append(finding)
     return tuple(
-        f"Causes on {volume} ({step}) overlap: together they explain {percent(total)} of the latency, since one"
-        " wait may count in several; do not add them."
-        for (volume, step), total in shares.items()
-        if total > OVERLAP_FROM
+        f"Causes on {volume} ({step}) overlap: together they explain {percent(total)} of the"
+        f" {together[0].share_of}, since one wait may count in several; do not add them."
+        for (volume, step), together in groups.items()
+        if (total := sum(finding.share or 0.0 for finding in together)) > OVERLAP_FROM
     )
 
 

@@ -130,6 +130,7 @@ def foreign_findings(case: Case) -> list[Cause]:
             cause=NEIGHBOUR,
             window_s=window_s,
             share=share,
+            of_clients=worst is not None and worst.evidence.metric in CLIENT_FIGURES,
             checks=checks,
             evidence=(
                 *_flow_rows(case, flow, active, bounded=bounded),

@@ -35,6 +35,7 @@ _DECIDE = "this decides: nr_throttled of cpu.stat, and cpuset.cpus, of the contr
 CAUSES = (
     CauseInfo(
         name="cpu.client_saturated",
+        share_of="clients where waits for CPUs are counted",
         group="the server or the client",
         title="The load generator has no CPU left",
         panels=("cpu", "pressure"),
@@ -115,6 +116,7 @@ def _finding(case: Case, side: str, use: TaskUse, share: float | None, *, one_of
         decided_by="counted",
         window_s=case.window_s,
         share=share,
+        of_clients=True,
         checks=(True, True),
         evidence=(*_rows(case, CELL if one_of_two else side, use),),
         one_of_two=one_of_two,

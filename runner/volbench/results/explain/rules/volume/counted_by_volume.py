@@ -29,7 +29,7 @@ from volbench.results.explain.evidence.layers import stretches
 from volbench.results.explain.evidence.volume_counts import KIB_PER_MIB, Count, volume_counts
 from volbench.results.explain.rule import PIECES, SHARED_VOLUME, Rule
 from volbench.results.explain.rules.host.above_device import GAP_S
-from volbench.results.explain.rules.shared_evidence import effect_rows, explains_little, loss_rows
+from volbench.results.explain.rules.shared_evidence import CLIENT_FIGURES, effect_rows, explains_little, loss_rows
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Floats, Mask, mean, quantile
 
@@ -111,7 +111,8 @@ def _shared(case: Case, counts: list[Count]) -> Cause | None:
         active[first:last] = True
     bounded = int((~active).sum()) >= limit.FOREIGN_SAMPLES
     effects = [*effect_rows(case, active)] if bounded else []
-    worst = max((effect.slowdown for effect in effects if effect.is_worse), default=None)
+    worse = [effect for effect in effects if effect.is_worse]
+    worst = max(worse, key=lambda effect: effect.slowdown, default=None)
     indices = np.flatnonzero(active)
     window_s = float(case.grid.t_s[indices[0]]) - case.grid.width_s, float(case.grid.t_s[indices[-1]])
     bytes_known = all(count.volume_mib is not None for count in counts)
@@ -119,11 +120,12 @@ def _shared(case: Case, counts: list[Count]) -> Cause | None:
         cause=SHARED,
         decided_by="counted",
         window_s=window_s,
-        share=None if worst is None else (1 - 1 / worst) * case.time_share_of(active),
+        share=None if worst is None else (1 - 1 / worst.slowdown) * case.time_share_of(active),
+        of_clients=worst is not None and worst.evidence.metric in CLIENT_FIGURES,
         checks=(True, True if bytes_known else None, None if not effects else worst is not None),
         evidence=(
             *_shared_rows(case, counts, active, share, window_s, bounded=bounded),
-            *(effect.evidence for effect in effects if effect.is_worse),
+            *(effect.evidence for effect in worse),
             *loss_rows(effects),
         ),
         advice="Find who else uses this volume: another instance that has it attached or mounted, a snapshot or"

@@ -80,6 +80,7 @@ def metadata_findings(case: Case) -> Iterator[Cause]:
         decided_by="counted" if trips.counted else "level",
         window_s=case.window_s,
         share=min(1.0, trips.seconds / streams),
+        of_clients=True,
         checks=tuple(checks),
         evidence=(
             row("metadata_share", trips.share, "1", text),

@@ -92,6 +92,7 @@ def stall_findings(case: Case) -> Iterator[Cause]:
         decided_by="before and after",
         window_s=(together[0].t0_s, together[-1].t1_s),
         share=stand_share(case, total, case.stalled),
+        of_clients=True,
         checks=tuple(checks),
         evidence=(
             row(

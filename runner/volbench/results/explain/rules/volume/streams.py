@@ -92,6 +92,7 @@ def waiting_streams(case: Case) -> Iterator[Cause]:
             cause=cause,
             window_s=case.window_s,
             share=share,
+            of_clients=True,
             checks=tuple(checks),
             evidence=(row(f"{noun}_ms", each_ms, "ms", text), *context(case)),
             advice=_ADVICE[noun],
@@ -144,6 +145,7 @@ def read_ahead_findings(case: Case) -> Iterator[Cause]:
         decided_by="counted",
         window_s=case.window_s,
         share=share,
+        of_clients=True,
         checks=(True, seconds >= 2 * SECONDS_MIN, bool(UNDER_WAY[0] * 1.4 <= under_way)),
         evidence=(
             row(

@@ -66,7 +66,7 @@ def certainty(finding: FindingRow) -> str:
         sure = percent(min(CONFIDENCE_MAX, round(finding.confidence, 2)))
         clauses.append(f"{likelihood(finding)}, confidence {sure}")
     if finding.share is not None:
-        clauses.append(f"explains {percent(finding.share)} of the latency")
+        clauses.append(f"explains {percent(finding.share)} of the {finding.share_of}")
     if not finding.valid:
         clauses.append(INVALID_ONLY)
     return "; ".join(clauses)

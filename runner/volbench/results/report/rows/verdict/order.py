@@ -155,7 +155,8 @@ def _is_of_volume(rival: Rival) -> bool:
 
 def _size(rival: Rival) -> str:
     share = rival.finding.share
-    return "an unknown part of the latency" if share is None else f"{percent(share)} of the latency"
+    size = "an unknown part" if share is None else percent(share)
+    return f"{size} of the {rival.finding.share_of}"
 
 
 def _share(rival: Rival) -> str:
