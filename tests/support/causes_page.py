@@ -23,7 +23,9 @@ _OF_CAUSES = (
     " only, or which state of the host, where that is there in the rest of the step as well; what makes it, so that"
     " it must show in the time without that, too; what is its own doing, as far as it took speed, where that is met"
     " within its time; what takes of its level, which is then what that one leaves; what it is the better name for;"
-    " and what cannot be true with it."
+    " what cannot be true with it; and whether it explains that a load does less than a quarter of its usual for a"
+    " while. Where no finding explains that, and the volume was not busy then, causes that are there all along"
+    " are one of two (`collapses.py`)."
 )
 _FALLS = "what explains a fall of the load"
 _STATE = "{} in the rest of the step"
@@ -74,8 +76,11 @@ def _decision() -> Iterator[str]:
         ]
         yield f"| {rule.name} | {' | '.join(cells)} |"
     yield "\n" + _filled(_OF_CAUSES) + "\n"
-    yield "| cause | claims | share of | yields to | effect of | brings | left by | in place of | excludes |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    yield (
+        "| cause | claims | share of | yields to | effect of | brings | left by | in place of | excludes"
+        " | explains a collapse |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     for name, cause in CAUSES.items():
         sets = (cause.effect_of, cause.brings, cause.left_by, cause.suppresses, cause.contradicts)
         state = "" if cause.state is None else _STATE.format(cause.state)
@@ -85,6 +90,7 @@ def _decision() -> Iterator[str]:
             "" if cause.share_of == "statements" else cause.share_of,
             ", ".join(part for part in events if part),
             *(_names(names) for names in sets),
+            "always" if cause.explains_fall or cause.is_change else cause.explains_collapse,
         ]
         if any(columns):
             yield f"| `{name}` | {' | '.join(column or '–' for column in columns)} |"

@@ -20,6 +20,8 @@ GROUPS: tuple[Group, ...] = get_args(Group)
 """In the order of docs/causes.md."""
 State = Literal["busy CPUs", "CPUs busy with others"]
 """A state of the host, see `stretch_findings`."""
+ExplainsCollapse = Literal["", "always", "where CPUs are what became longer"]
+"""Whether a cause explains that a load did next to nothing for a while, see `collapses`; empty: it does not."""
 ShareOf = Literal["statements", "clients", "clients where waits for CPUs are counted"]
 """Whose time a share is of: of statements' time, or of the clients', which is more; see `clients_time`."""
 
@@ -38,6 +40,7 @@ class CauseInfo:
         moment: what happens at the begin of its window, for the timelines; empty for a cause without a moment.
         all_along: it is there during the whole step; of a part that something else made slow it explains less.
         explains_fall: it explains why a load does much less for a while.
+        explains_collapse: so it does of a collapse, other than by `explains_fall` and `is_change`.
         by_medians: the rule compares medians of a step with a threshold.
         is_change: the whole step is needed to see it.
         waits_for_volume: what it explains are waits for the volume, or another's use of it, which a faster one
@@ -65,6 +68,7 @@ class CauseInfo:
     moment: str = ""
     all_along: bool = False
     explains_fall: bool = False
+    explains_collapse: ExplainsCollapse = ""
     by_medians: bool = False
     is_change: bool = False
     waits_for_volume: bool = False
@@ -80,6 +84,11 @@ class CauseInfo:
     contradicts: frozenset[str] = frozenset()
 
     @property
+    def is_of_volume(self) -> bool:
+        """Whether it is a limit or the slowness of the volume itself."""
+        return self.group in GROUPS[:2]
+
+    @property
     def is_helped_by_volume(self) -> bool:
         """Whether a faster volume shortens what it explains."""
-        return self.waits_for_volume or self.group in GROUPS[:2]
+        return self.waits_for_volume or self.is_of_volume

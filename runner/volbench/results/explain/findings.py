@@ -15,36 +15,23 @@ from volbench.results.explain.cause import Cause, confidence_rows
 from volbench.results.explain.causes import CAUSES, named, named_of_volume
 from volbench.results.explain.check.objections import most_served
 from volbench.results.explain.clients_time import statement_part
+from volbench.results.explain.collapses import questioned, unexplained_collapse
 from volbench.results.explain.consequences import without_consequences
 from volbench.results.explain.evidence.device import Resource
-from volbench.results.explain.ranking import ALL_ALONG, loss_of, ranked_by, weight_of
+from volbench.results.explain.ranking import loss_of, ranked_by, weight_of
 from volbench.results.explain.rule import OUTSIDE
 from volbench.results.explain.rules.acquittal import acquit, missing_evidence, why_unexplained
-from volbench.results.explain.rules.host.processors import OTHERS, SATURATED, cpus_explain_fall
 from volbench.results.explain.rules.log_waits import log_elsewhere, storage_share_max
 from volbench.results.explain.rules.shared_evidence import (
     effect_rows,
     loss_rows,
 )
-from volbench.results.explain.rules.stretch import SAMPLES_MIN, longest_collapse, worst_stretch
-from volbench.results.explain.rules.stretch import collapsed as collapsed_intervals
+from volbench.results.explain.rules.stretch import SAMPLES_MIN, worst_stretch
 from volbench.results.explain.shares import with_shares_that_fit
 from volbench.results.explain.stretch_findings import Stretch
-from volbench.results.explain.wording import number, row
-from volbench.results.stats.grid import mean
 
-LIMITS = frozenset({"storage.iops_limit", "storage.throughput_limit"})
-_CPUS = frozenset({SATURATED, OTHERS})
-_OF_VOLUME = "storage."
-BUSY_MIN = 0.9
-"""Of the time in which a load had collapsed: with an operation in flight for so long, clients waited for it."""
 WITHIN_MIN = 0.8
 """Share of a limit's time that lies within another's."""
-EXPLAIN_A_FALL, CHANGES = (
-    frozenset(name for name, cause in CAUSES.items() if getattr(cause, trait))
-    for trait in ("explains_fall", "is_change")
-)
-"""Causes by how findings weigh them; `CauseInfo` says what each means."""
 OF_INSTANCE = frozenset(name for name, cause in CAUSES.items() if "instance" in cause.claims)
 """Limits of the instance, beside which a larger volume is no help whatever waits for it."""
 BRING = {name: cause.brings for name, cause in CAUSES.items() if cause.brings}
@@ -85,15 +72,10 @@ def explain_case(case: Case) -> Explanation:
     checked = arbitrate(case, named(case), CAUSES, _stretch_of(case))
     left = without_consequences(case, checked, CAUSES, named)
     findings, refuted = [*left.findings], [*left.refuted]
-    explained = any(
-        finding.explains_fall or finding.cause in EXPLAIN_A_FALL | CHANGES | LIMITS for finding in findings
-    ) or (
-        any(finding.cause in _CPUS for finding in findings) and cpus_explain_fall(case, collapsed_intervals(case))
-    )
-    collapsed = 0 if explained else longest_collapse(case)
-    findings = _questioned(case, findings, collapsed)
+    collapse = unexplained_collapse(case, findings, CAUSES)
+    findings = questioned(case, findings, collapse, CAUSES)
     if not findings:
-        acquitted = None if collapsed else acquit(case)
+        acquitted = None if collapse else acquit(case)
         innocent = arbitrate(case, [] if acquitted is None else [acquitted], CAUSES)
         findings = [*innocent.findings]
         refuted += innocent.refuted
@@ -140,7 +122,7 @@ def explain_component(case: Case) -> Explanation:
     """
     if len(case.grid) < SAMPLES_MIN:
         return Explanation(findings=())
-    of_volume = [finding for finding in named_of_volume(case) if finding.cause.startswith(_OF_VOLUME)]
+    of_volume = [finding for finding in named_of_volume(case) if CAUSES[finding.cause].is_of_volume]
     left = arbitrate(case, of_volume, CAUSES)
     findings = [_with_unmade_check(finding) for finding in left.findings]
     loss = loss_of(findings)
@@ -169,34 +151,6 @@ def _stretch_of(case: Case) -> Stretch | None:
     )
 
 
-def _questioned(case: Case, findings: list[Cause], collapsed: int) -> list[Cause]:
-    """Causes that are there all along are in doubt where a fall of the load is explained by none of them."""
-    if not collapsed or _fell_at_the_device(case):
-        return findings
-    length_s = collapsed * case.grid.width_s
-    text = (
-        f"for {number(length_s)} s the load did less than a quarter of its usual: the cause of that, which"
-        " no counter here shows, is the other of the two"
-    )
-    fall = row("unexplained_s", length_s, "s", text)
-    return [
-        replace(finding, one_of_two=True, evidence=(*finding.evidence, fall))
-        if finding.cause in ALL_ALONG
-        else finding
-        for finding in findings
-    ]
-
-
-def _fell_at_the_device(case: Case) -> bool:
-    """Whether the volume was busy while the load had collapsed, with as much under way as else: it waited there."""
-    device, fallen = case.device, collapsed_intervals(case)
-    if device is None or device.util is None or device.in_flight is None or not fallen.any() or fallen.all():
-        return False
-    now, usual = mean(device.in_flight[fallen]), mean(device.in_flight[~fallen])
-    busy = mean(device.util[fallen])
-    return busy is not None and busy >= BUSY_MIN and now is not None and usual is not None and now >= usual
-
-
 def _seconds(ranked: Sequence[Cause]) -> list[Cause]:
     """Of causes that cannot be told apart, all but the first are marked."""
     undecided = [finding for finding in ranked if finding.one_of_two]
@@ -205,7 +159,7 @@ def _seconds(ranked: Sequence[Cause]) -> list[Cause]:
 
 def _with_unmade_check(findings: Cause) -> Cause:
     """With a check that could not be made, where it is not known how long queries wait for the volume named."""
-    unknown = findings.cause.startswith("storage.") and findings.share is None
+    unknown = findings.cause in CAUSES and CAUSES[findings.cause].is_of_volume and findings.share is None
     return replace(findings, checks=(*findings.checks, None)) if unknown else findings
 
 

@@ -14,6 +14,7 @@ import pytest
 from volbench.results.explain import (
     arbitration,
     clients_time,
+    collapses,
     consequences,
     deciding,
     left_levels,
@@ -24,6 +25,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo, ShareOf
 from volbench.results.explain.causes import CAUSES
+from volbench.results.explain.collapses import questioned, unexplained_collapse
 from volbench.results.explain.stretch_findings import Stretch
 from volbench.results.explain.wording import row
 from volbench.results.stats.grid import Grid
@@ -68,7 +70,7 @@ BUSY: Figures = {("cpu", "user_ratio", ""): 0.95, ("cpu", "system_ratio", ""): 0
 
 
 @pytest.mark.parametrize(
-    "module", [arbitration, clients_time, consequences, deciding, left_levels, stretch_findings]
+    "module", [arbitration, clients_time, collapses, consequences, deciding, left_levels, stretch_findings]
 )
 def test_nothing_that_decides_knows_a_cause_by_name(module: ModuleType) -> None:
     constants = {
@@ -207,6 +209,72 @@ def test_without_both_counts_nothing_is_said_of_what_is_left() -> None:
     case = case_of({key: value for key, value in OF_VOLUME.items() if key[0] == "diskstats"}, disk="nvme1n1")
     left, _ = arbitrate(case, [LEVEL, finding("taker")], {"level": LEFT_BY}).findings
     assert left == replace(LEVEL, rebuilt=left.rebuilt)
+
+
+def fallen_case(*, busy: float = 0.0, delay: float = 0.0) -> Case:
+    """Ten clients whose load does a hundredth for five of twenty seconds, in which CPUs or the disk are busy."""
+    fell = (np.arange(SECONDS) >= 8) & (np.arange(SECONDS) < 13)
+    columns: dict[tuple[str, str, str], Any] = {
+        ("client", "tps", ""): np.where(fell, 1.0, 100.0),
+        ("tasks", "cpus_used", "cell"): 1.0,
+        ("tasks", "run_delay_s_per_s", "cell"): np.where(fell, delay, 0.0),
+        ("cpu", "user_ratio", ""): 0.5,
+        ("cpu", "system_ratio", ""): 0.0,
+        ("diskstats", "reads_per_s", "nvme1n1"): 100.0,
+        ("diskstats", "r_await_ms", "nvme1n1"): 1.0,
+        ("diskstats", "util_ratio", "nvme1n1"): np.where(fell, busy, 0.1),
+        ("diskstats", "in_flight", "nvme1n1"): 1.0,
+        ("diskstats", "aqu_sz", "nvme1n1"): 1.0,
+    }
+    keys = {SeriesKey(source=one, metric=two, entity=of): values for (one, two, of), values in columns.items()}
+    broadcast = {key: np.ones(SECONDS) * values for key, values in keys.items()}
+    grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=broadcast)
+    return Case(name="step", grid=grid, whole=grid, threads=10, cpus=2, disk="nvme1n1")
+
+
+ON_CPUS = "where CPUs are what became longer"
+
+
+@pytest.mark.parametrize(
+    ("fields", "delay", "left"),
+    [
+        ({}, 0.0, 5),
+        ({"all_along": True}, 0.0, 5),
+        ({"explains_fall": True}, 0.0, 0),
+        ({"is_change": True}, 0.0, 0),
+        ({"explains_collapse": "always"}, 0.0, 0),
+        ({"explains_collapse": ON_CPUS}, 0.0, 5),
+        ({"explains_collapse": ON_CPUS}, 8.0, 0),
+    ],
+)
+def test_what_explains_a_collapse_is_the_descriptors(fields: dict[str, Any], delay: float, left: int) -> None:
+    case = fallen_case(delay=delay)
+    assert unexplained_collapse(case, [finding("x")], {"x": info("x", **fields)}) == left
+    assert unexplained_collapse(case, [finding("x", explains_fall=True)], {"x": info("x", **fields)}) == 0
+    assert unexplained_collapse(case_of(HALF_OUTSIDE), [finding("x")], {"x": info("x", **fields)}) == 0
+
+
+@pytest.mark.parametrize(
+    ("collapse", "busy", "doubted"), [(0, 0.0, False), (5, 0.0, True), (5, 0.88, True), (5, 0.92, False)]
+)
+def test_what_is_there_all_along_is_in_doubt_beside_a_collapse_that_nothing_explains(
+    collapse: int, busy: float, doubted: bool
+) -> None:
+    descriptors = {"x": info("x", all_along=True), "y": info("y")}
+    findings = [finding("x"), finding("y"), finding("z")]
+    left = questioned(fallen_case(busy=busy), findings, collapse, descriptors)
+    assert [item.one_of_two for item in left] == [doubted, False, False]
+    assert [piece.value for piece in left[0].evidence] == [5.0] * doubted
+
+
+def test_the_descriptors_of_what_explains_a_collapse() -> None:
+    """As they were when code decided."""
+    assert {name: cause.explains_collapse for name, cause in CAUSES.items() if cause.explains_collapse} == {
+        "storage.iops_limit": "always",
+        "storage.throughput_limit": "always",
+        "cpu.server_saturated": ON_CPUS,
+        "interference.cpu": ON_CPUS,
+    }
 
 
 def test_the_descriptors_of_three_decisions() -> None:

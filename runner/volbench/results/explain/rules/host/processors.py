@@ -58,6 +58,7 @@ _MOVE_THEM = (
 CAUSES = (
     CauseInfo(
         name="cpu.server_saturated",
+        explains_collapse="where CPUs are what became longer",
         claims=frozenset({"own CPU"}),
         share_of="clients where waits for CPUs are counted",
         state="busy CPUs",
@@ -84,6 +85,7 @@ CAUSES = (
     ),
     CauseInfo(
         name="interference.cpu",
+        explains_collapse="where CPUs are what became longer",
         claims=frozenset({"own CPU", "episode"}),
         share_of="clients where waits for CPUs are counted",
         state="CPUs busy with others",

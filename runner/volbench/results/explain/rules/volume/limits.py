@@ -59,6 +59,7 @@ from volbench.results.stats.grid import mean, median, quantile
 CAUSES = (
     CauseInfo(
         name="storage.iops_limit",
+        explains_collapse="always",
         claims=frozenset({"limit", "at the device"}),
         yields_to=MET_BECAUSE_OF,
         left_by=frozenset({"interference.shared_volume"}),
@@ -97,6 +98,7 @@ CAUSES = (
     ),
     CauseInfo(
         name="storage.throughput_limit",
+        explains_collapse="always",
         claims=frozenset({"limit", "at the device"}),
         yields_to=MET_BECAUSE_OF,
         left_by=frozenset({"interference.shared_volume"}),
