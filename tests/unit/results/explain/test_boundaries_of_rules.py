@@ -319,3 +319,17 @@ def test_a_distance_changes_from_four_times_on(then: float, begin_s: float) -> N
     shortest = np.where(np.arange(20) >= 10, then, 1.0)
     (far,) = (item for item in on_the_way(shortest=shortest, statements=1500.0) if item.cause == "network.latency")
     assert far.window_s == (begin_s, 20.0)
+
+
+# Every fifth second without a transaction, of two minutes: the others have the rate that the load wants.
+STANDING = np.where(np.arange(120) % 5 == 4, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(("rate", "served"), [(4.8, False), (5.2, True), (5.8, True)])
+def test_a_second_without_a_transaction_is_a_stand_from_five_arrivals_on(rate: float, served: bool) -> None:
+    """Fewer may be missing by chance, and count as what the load did not get: a fifth of its rate."""
+    values: Values = {
+        ("client", "tps", ""): rate * STANDING,
+        ("performance_schema", "statement_s_per_s", ""): 0.5,
+    }
+    assert case_of(values, 120, rate=rate).is_served is served
