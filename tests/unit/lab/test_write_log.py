@@ -55,7 +55,7 @@ FLUSHED = entry(FLUSH)
 @pytest.fixture
 def open_log(tmp_path: Path) -> Iterator[OpenLog]:
     """Opens bytes as a log."""
-    descriptors = []
+    descriptors: list[int] = []
 
     def open_bytes(data: bytes) -> int:
         file = tmp_path / f"log-{len(descriptors)}"

@@ -199,8 +199,8 @@ def _difference(case: _Case, slopes: Floats, of_volumes: Floats, changes: Floats
     awaits_ms = rows.awaits_ms[:, case.free]
     off_line = np.column_stack([of_volumes - awaits_ms @ changes, case.latency_ms - awaits_ms @ slopes])
     relative = less_means(off_line, weights, group) / of_volumes.sum(axis=1, keepdims=True)
-    by_volume = np.column_stack([np.bincount(case.volume, weights * column) for column in relative.T])
-    by_volume /= np.bincount(case.volume, weights)[:, None]
+    sums = np.column_stack([np.bincount(case.volume, weights * column) for column in relative.T])
+    by_volume = sums / np.bincount(case.volume, weights)[:, None]
     projected, measured = float(np.square(by_volume[:, :-1]).sum()), float(np.square(by_volume[:, -1]).sum())
     squares = freedom * measured / projected if projected > 0 else 0.0
     moderated = (PRIOR_FREEDOM * prior**2 + squares) / (PRIOR_FREEDOM + freedom)

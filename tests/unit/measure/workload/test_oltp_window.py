@@ -54,9 +54,9 @@ class Nothing:
     def begin(self) -> None: ...
 
 
-def followed(reports: Reports, directory: Path, **may_end: bool) -> _Run:
+def followed(reports: Reports, directory: Path, *, is_last: bool = True, before_load: bool = False) -> _Run:
     context, _ = context_on(directory)
-    run = _Run(STEP, replace(context, **(may_end or {"is_last": True})))
+    run = _Run(STEP, replace(context, is_last=is_last, before_load=before_load))
     run.follow(cast("Any", reports), cast("Any", Nothing()))
     return run
 
@@ -78,13 +78,11 @@ def test_a_load_ends_with_the_last_report_of_its_window(at_s: list[float], late_
     assert (reports.read, len(run.measured)) == (11, 8)
 
 
-@pytest.mark.parametrize(("may_end", "read"), [({"before_load": True}, 11), ({"is_last": False}, 12)])
-def test_a_load_before_another_load_ends_with_its_window_too(
-    may_end: dict[str, bool], read: int, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("before_load", "read"), [(True, 11), (False, 12)])
+def test_a_load_before_another_load_ends_with_its_window_too(before_load: bool, read: int, tmp_path: Path) -> None:
     """Of two loads in each of six cells, the first one's last second was a twentieth of the time to a verdict."""
     reports = Reports([float(n) for n in range(1, 13)])
-    run = followed(reports, tmp_path, **may_end)
+    run = followed(reports, tmp_path, is_last=False, before_load=before_load)
     assert (reports.read, len(run.measured)) == (read, 8)
 
 
