@@ -21,7 +21,8 @@ from volbench.results.store.series import Series, SeriesKey
 
 WAITS, SECONDS = 20.0, 60
 SENTENCE = re.compile(
-    r"Each millisecond of a read of data files costs a transaction of read-only(?P<invalid> \(no valid cell\))? "
+    r"Each millisecond of a read of data files costs a transaction of read-only"
+    r"(?P<invalid> \(with disturbed cells\))? "
     r"(?P<slope>[\d.]+) \[(?P<low>[\d.]+), (?P<high>[\d.]+)\] ms, "
     r"(?P<how>and the server counts|less than the|more than the) (?P<count>[\d.]+) reads"
 )

@@ -54,6 +54,12 @@ LACKS = (
         remedy="root, on a kernel with FUSE and loop devices",
     ),
     Lack(
+        means="direct I/O in the temporary directory",
+        pattern=r"no O_DIRECT here",
+        why="a contrast of sizes is a load without the page cache",
+        remedy="TMPDIR on a file system that has it",
+    ),
+    Lack(
         means="FUSE over io_uring",
         pattern=r"this kernel has no FUSE over io_uring",
         why="emulated block volumes may get their requests that way",

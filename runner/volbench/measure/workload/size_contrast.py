@@ -161,8 +161,7 @@ def _until_failure(
     """Return the loads that were run, and what ended them early; raise that where `stop` is set."""
     contrasts: list[SizeContrast] = []
     try:
-        for contrast in loads:
-            contrasts.append(contrast)  # noqa: PERF402 - those before a failure stay
+        contrasts.extend(loads)  # those before a failure stay
     except (VolbenchError, OSError) as error:
         if stop is not None and stop.is_set():
             raise

@@ -155,16 +155,31 @@ def _why_invalid(result: CellResult, name: str, reasons: Sequence[Reasons]) -> R
 
 
 def _responses(views: Mapping[tuple[str, str], Mapping[str, StepView]]) -> dict[str, Response | NoResponse]:
-    """Return the response of each step with transactions, over all volumes; of valid cells, or all without one."""
+    """Return the response of each step with transactions, over all volumes."""
     waits = {step: _waits_of(views, step) for step in dict.fromkeys(name for _, name in views)}
     return {step: estimate(cells) for step, cells in waits.items() if cells}
 
 
 def _waits_of(views: Mapping[tuple[str, str], Mapping[str, StepView]], step: str) -> list[CellSamples]:
-    """Return the samples of a step's cells on all volumes; of valid cells, or of all without one."""
-    every = [view for (_, name), cells in views.items() if name == step for view in cells.values()]
-    used = [view for view in every if view.valid] or every
-    return [view.waits for view in used if view.waits is not None]
+    """Return the samples of the cells that a step's response is of."""
+    return [view.waits for view in response_views(views, step) if view.waits is not None]
+
+
+def response_views(
+    views: Mapping[tuple[str, str], Mapping[str, StepView]], step: str, volumes: Iterable[str] | None = None
+) -> list[StepView]:
+    """Return what a step's response is of: each volume's valid cells, or all cells of a volume without one.
+
+    A slope between volumes needs all of them; awaits and latencies of a disturbed cell were measured together.
+
+    Args:
+        views: by volume and step, as in RunExplanation.
+        step: name of the step.
+        volumes: names in the order that is wanted; None: that of `views`.
+    """
+    names = dict.fromkeys(name for name, _ in views) if volumes is None else volumes
+    of_volumes = (views.get((name, step), {}) for name in names)
+    return [view for cells in of_volumes for view in (valid_views(cells) or cells).values()]
 
 
 def _with_advice(

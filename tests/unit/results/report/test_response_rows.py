@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from volbench.results.report.rows.response import (
     response_tables,
     slope_text,
 )
+from volbench.results.report.views.response import response_lines
 
 SECONDS = 60
 
@@ -59,6 +60,17 @@ def test_disturbed_cells_are_used_only_where_none_is_valid() -> None:
     disturbed = response_tables(explained(view(2, valid=False)), ["v"]).rows[0]
     assert (both.cells, both.valid) == (1, True)
     assert (disturbed.cells, disturbed.valid) == (1, False)
+
+
+def test_a_volume_without_a_valid_cell_is_in_the_response_with_its_disturbed_ones() -> None:
+    """In a demo all cells of gp3 had late operations; its steady disk alone said nothing of what a read costs."""
+    of_disk = {"01-disk": view(1, steady=True), "02-disk": view(2, steady=True)}
+    of_gp3 = {"03-gp3": view(3, valid=False), "04-gp3": view(4, valid=False)}
+    views = {("disk", "read-only"): of_disk, ("gp3", "read-only"): of_gp3}
+    row = response_tables(cast("Any", SimpleNamespace(views=views, responses={})), ["disk", "gp3"]).rows[0]
+    assert (row.cells, row.valid) == (4, False)
+    assert row.ci is not None
+    assert row.ci[0] <= 20.0 <= row.ci[1]
 
 
 def test_a_steady_load_says_what_would_tell_its_response() -> None:
@@ -126,3 +138,13 @@ def test_a_slope_that_says_nothing_is_not_printed() -> None:
     assert cost_text(below) == "nothing that shows [\N{MINUS SIGN}31.7, 2.59]"
     assert cost_text(row) == slope_text(row)
     assert slope_text(row.model_copy(update={"ci": None, "counted": (1.7, 4.0), "slope": 2.85})) == "2.85"
+
+
+def test_markdown_has_no_table_of_a_load_whose_costs_are_unknown() -> None:
+    tables = response_tables(explained(view(1)), ["v"])
+    known = SimpleNamespace(responses=tables.rows)
+    assert "20" in "".join(response_lines(cast("Any", known), str))
+    wide = tuple(
+        row.model_copy(update={"ci": (-1e6, 1e6)}) if row.statistic == "mean" else row for row in tables.rows
+    )
+    assert list(response_lines(cast("Any", SimpleNamespace(responses=wide)), str)) == []

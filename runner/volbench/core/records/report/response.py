@@ -37,7 +37,7 @@ class ResponseRow(Record):
     cells: int
     variance_share: float = Field(description="Of the latency's variance, that this waiting time explains.")
     notes: tuple[str, ...] = ()
-    valid: bool = Field(default=True, description="False: no valid cell; this is of disturbed ones.")
+    valid: bool = Field(default=True, description="False: a volume has no valid cell; its disturbed ones are in.")
 
 
 class NoResponseRow(Record):

@@ -10,7 +10,7 @@ import numpy as np
 
 from volbench.core.base.text import number
 from volbench.core.records.report import NoResponseRow, ResponsePointRow, ResponseRow
-from volbench.results.explain.run import RunExplanation, StepView
+from volbench.results.explain.run import RunExplanation, StepView, response_views
 from volbench.results.response.estimate import ADVICE_BETWEEN, LOG_SYNC, UNDETERMINED, estimate, with_one_log
 from volbench.results.response.model import NoResponse, Response, Slope
 from volbench.results.response.samples import CellSamples
@@ -62,10 +62,9 @@ def response_tables(explained: RunExplanation, volumes: Sequence[str]) -> Respon
     undetermined: list[NoResponseRow] = []
     points: list[ResponsePointRow] = []
     for step in dict.fromkeys(name for _, name in explained.views):
-        every = [view for volume in volumes for view in explained.views.get((volume, step), {}).values()]
-        views = [view for view in every if view.valid] or every
+        views = response_views(explained.views, step, volumes)
         cells = [view.waits for view in views if view.waits is not None]
-        is_valid = bool(views) and views[0].valid
+        is_valid = bool(views) and all(view.valid for view in views)
         if not cells:
             continue
         response = explained.responses.get(step) or estimate(cells)
@@ -175,7 +174,7 @@ def _sentence(rows: Iterable[ResponseRow], step: str) -> str:
     if not sharp:
         return ""
     load = f"a transaction of {step}"
-    load += "" if sharp[0].valid else " (no valid cell)"
+    load += "" if sharp[0].valid else " (with disturbed cells)"
     phrases: list[str] = []
     for row in sorted(sharp, key=lambda row: -abs(row.slope) * row.await_ms):
         subject = f"each millisecond of {TITLES[row.term]} costs {load if not phrases else 'it'}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from volbench.core.base.text import counted, number
 from volbench.core.records.report import TimeDifferenceRow
-from volbench.results.explain.run import RunExplanation
+from volbench.results.explain.run import RunExplanation, response_views
 from volbench.results.response.levels import Level, levels_of
 from volbench.results.response.model import Response, Slope
 
@@ -49,8 +49,7 @@ def _of_pair(explained: RunExplanation, rows: Sequence[TimeDifferenceRow]) -> It
     response = explained.responses.get(first.step)
     if not isinstance(response, Response):
         return
-    views = [view for (_, step), cells in explained.views.items() if step == first.step for view in cells.values()]
-    used = [view.waits for view in [view for view in views if view.valid] or views if view.waits is not None]
+    used = [view.waits for view in response_views(explained.views, first.step) if view.waits is not None]
     for slope in response.slopes:
         pieces = [row for row in rows if row.piece in PIECES_OF_TERMS.get(slope.term, ())]
         levels = {(level.volume, level.threads): level for level in levels_of(used, [slope.term])}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from volbench.core.records.report import Report, ResponsePointRow, ResponseRow
-from volbench.results.report.rows.response import cost_text, counted_text, is_told
+from volbench.results.report.rows.response import UNKNOWN, cost_text, counted_text, is_told
 from volbench.results.report.views.geometry import Tick, linear_ticks
 
 ROWS_MAX = 24
@@ -65,12 +65,14 @@ def response_rows(report: Report, step: str) -> tuple[ResponseRow, ...]:
 def response_lines(report: Report, escaped: Callable[[str], str]) -> Iterator[str]:
     """Yield a Markdown table of what each millisecond of the volume costs, and the counted waits.
 
+    A load of whose transactions no cost is known has no rows: those of its percentiles and queries say less.
+
     Args:
         report: of the run.
         escaped: makes text from outside harmless in Markdown.
     """
     steps = dict.fromkeys(row.step for row in report.responses)
-    rows = [row for step in steps for row in response_rows(report, step)]
+    rows = [row for step in steps if _is_known(report, step) for row in response_rows(report, step)]
     if not rows:
         return
     yield "| of | each ms of | costs, ms | counted waits |"
@@ -81,6 +83,12 @@ def response_lines(report: Report, escaped: Callable[[str], str]) -> Iterator[st
         texts = (escaped(f"{row.step}: {subject}"), row.title, escaped(cost_text(row)))
         yield f"| {' | '.join(texts)} | {counted_text(row)}{contradiction} |"
     yield ""
+
+
+def _is_known(report: Report, step: str) -> bool:
+    """Whether a transaction's cost of any wait is known."""
+    of_step = [row for row in report.responses if row.step == step and row.statistic == "mean" and not row.query]
+    return any(cost_text(row) != UNKNOWN for row in of_step)
 
 
 def _chart(step: str, row: ResponseRow, points: list[ResponsePointRow]) -> ResponseChart:
