@@ -17,7 +17,7 @@ from typing import Any
 import cluster_run
 import live_run
 import pytest
-from cluster_run import LAB_STATE, ClusterBench, kubectl, lab
+from cluster_run import LAB_STATE, ClusterBench, kubectl, lab, sleeping_container
 
 from volbench.errors import EXIT_ENVIRONMENT, EXIT_INTERRUPTED
 from volbench.machine.placement.docker.image_names import tools_image
@@ -148,24 +148,11 @@ def end_as_evicted(cluster: ClusterBench) -> None:
 
 def pod_of_others(cluster: ClusterBench, name: str, cpu: str, **spec: Any) -> Object:
     """A pod of another team on a node of the pool, which asks for no protection."""
-    container = {
-        "name": "sleeper",
-        "image": tools_image(),
-        "command": ["sleep", "600"],
-        "resources": {"requests": {"cpu": cpu, "memory": "32Mi"}},
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 999,
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": cluster.namespace, "labels": {"team": name}},
-        "spec": {"nodeSelector": {LABEL_POOL: POOL}, "containers": [container], **spec},
+        "spec": {"nodeSelector": {LABEL_POOL: POOL}, "containers": [sleeping_container(cpu)], **spec},
     }
 
 

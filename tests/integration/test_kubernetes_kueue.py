@@ -11,10 +11,9 @@ from typing import Any
 
 import cluster_run
 import pytest
-from cluster_run import STORAGE_CLASS, ClusterBench, kubectl, lab
+from cluster_run import STORAGE_CLASS, ClusterBench, kubectl, lab, sleeping_container
 
 from volbench.machine.cluster.queues import QUEUE_NAME
-from volbench.machine.placement.docker.image_names import tools_image
 
 pytestmark = [
     pytest.mark.kubernetes,
@@ -58,21 +57,7 @@ def queue_of(namespace: str) -> tuple[dict[str, Any], ...]:
 
 def job_of_others(namespace: str, name: str, **labels: str) -> dict[str, Any]:
     """A job of another team in the same queue, which sleeps."""
-    container = {
-        "name": "sleeper",
-        "image": tools_image(),
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["sleep", "600"],
-        "resources": {"requests": {"cpu": BUSY, "memory": "32Mi"}},
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 999,
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-    }
-    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
+    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [sleeping_container(BUSY)]}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -19,7 +19,7 @@ import pytest
 from live_run import SMALL, SUITE, Bench, Ended
 
 from volbench.machine.placement import capabilities
-from volbench.machine.placement.docker.image_names import local_images, pick_server_image
+from volbench.machine.placement.docker.image_names import local_images, pick_server_image, tools_image
 
 LAB = Path(__file__).parents[1] / "lab" / "kubernetes"
 LAB_STATE = Path(os.environ.get("VOLBENCH_LAB_STATE") or "/var/lib/volbench/lab-kubernetes")
@@ -63,6 +63,24 @@ def kubectl(*arguments: str, stdin: str | None = None) -> str:
     )
     assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
     return done.stdout
+
+
+def sleeping_container(cpu: str) -> dict[str, Any]:
+    """A container of another team that only requests processors; Pod Security's restricted level admits it."""
+    return {
+        "name": "sleeper",
+        "image": tools_image(),
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sleep", "600"],
+        "resources": {"requests": {"cpu": cpu, "memory": "32Mi"}},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 999,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
 
 
 def has_namespace() -> bool:

@@ -74,18 +74,19 @@ def level_name(step: OltpStep, threads: int) -> str:
     return f"{step.name}-{threads}"
 
 
-def climbed(step: OltpStep, levels: Sequence[LadderLevel], run_id: str) -> ThreadLadder:
+def ladder_of(step: OltpStep, levels: Sequence[LadderLevel], run_id: str) -> ThreadLadder:
     """Return a step's ladder with the fewest threads with which every volume does nearly its most.
 
     Args:
         levels: of each volume, at least one.
     """
     volumes = dict.fromkeys(level.volume for level in levels)
-    threads = max(_reached([level for level in levels if level.volume == volume]) for volume in volumes)
+    threads = max(_fewest_threads([level for level in levels if level.volume == volume]) for volume in volumes)
     return ThreadLadder(step=step.name, threads=threads, levels=tuple(levels), run_id=run_id)
 
 
-def _reached(levels: Sequence[LadderLevel]) -> int:
+def _fewest_threads(levels: Sequence[LadderLevel]) -> int:
+    """Return with how many one volume does nearly its most."""
     most = max(level.tps for level in levels)
     return min(level.threads for level in levels if level.tps >= REACHED_SHARE * most)
 

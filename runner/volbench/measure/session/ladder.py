@@ -8,7 +8,7 @@ from dataclasses import replace
 from volbench.core.base.text import ignore_messages
 from volbench.core.plan.cost import estimate
 from volbench.core.plan.ladder import (
-    climbed,
+    ladder_of,
     ladder_steps,
     ladder_suite,
     level_name,
@@ -41,7 +41,7 @@ def with_reached_threads(
     if not steps:
         return planned
     directory = climb(_ladder_plan(planned))
-    ladders = tuple(climbed(step, _levels(step, directory), directory.run.run_id) for step in steps)
+    ladders = tuple(ladder_of(step, _levels(step, directory), directory.run.run_id) for step in steps)
     for ladder in ladders:
         say(ladder_sentence(ladder))
     suite = with_ladders(planned.run.suite, ladders)

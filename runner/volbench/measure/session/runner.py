@@ -83,9 +83,9 @@ def create(planned: Planned, results: Path, say: Callable[[str], None] = ignore_
 
 def _check_ladders(planned: Planned) -> None:
     """Raise UsageError for a load whose threads a ladder has not found yet: nobody chose those that it has."""
-    climbed = {ladder.step for ladder in planned.run.ladders}
+    with_ladder = {ladder.step for ladder in planned.run.ladders}
     for step in ladder_steps(planned.run.suite.steps):
-        if step.name not in climbed:
+        if step.name not in with_ladder:
             raise UsageError(
                 "`threads_max` needs `volbench run`, which climbs the ladder first",
                 where=f"step {step.name}",

@@ -36,7 +36,7 @@ def unexplained_collapse(case: Case, findings: Sequence[Cause], descriptors: Map
     return longest_collapse(case)
 
 
-def questioned(
+def doubt_findings(
     case: Case, findings: Sequence[Cause], collapse: int, descriptors: Mapping[str, CauseInfo]
 ) -> list[Cause]:
     """Return findings, those that are there all along in doubt where a collapse is explained by none of them.

@@ -15,7 +15,7 @@ from volbench.results.explain.cause import Cause, confidence_rows
 from volbench.results.explain.causes import CAUSES, named, named_of_volume
 from volbench.results.explain.check.objections import most_served
 from volbench.results.explain.clients_time import statement_part
-from volbench.results.explain.collapses import questioned, unexplained_collapse
+from volbench.results.explain.collapses import doubt_findings, unexplained_collapse
 from volbench.results.explain.consequences import without_consequences
 from volbench.results.explain.evidence.device import Resource
 from volbench.results.explain.ranking import loss_of, ranked_by, weight_of
@@ -73,7 +73,7 @@ def explain_case(case: Case) -> Explanation:
     left = without_consequences(case, checked, CAUSES, named)
     findings, refuted = [*left.findings], [*left.refuted]
     collapse = unexplained_collapse(case, findings, CAUSES)
-    findings = questioned(case, findings, collapse, CAUSES)
+    findings = doubt_findings(case, findings, collapse, CAUSES)
     if not findings:
         acquitted = None if collapse else acquit(case)
         innocent = arbitrate(case, [] if acquitted is None else [acquitted], CAUSES)

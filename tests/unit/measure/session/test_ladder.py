@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.core.plan.ladder import climbed, ladder_lines, ladder_suite, levels_of
+from volbench.core.plan.ladder import ladder_lines, ladder_of, ladder_suite, levels_of
 from volbench.core.records.cell import CellResult, StepResult
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.ladder import LadderLevel
@@ -43,7 +43,7 @@ def test_levels_double_the_threads_of_the_step() -> None:
 def test_the_load_is_the_fewest_threads_that_every_volume_needs() -> None:
     """Volume a is at its limit with 16 threads, and b, of twice its latency, with 32."""
     step = OltpStep(name="o", threads=(8,), threads_max=64)
-    found = climbed(
+    found = ladder_of(
         step,
         [
             *levels("a", (8, 500), (16, 980), (32, 1000), (64, 1010)),
@@ -52,7 +52,7 @@ def test_the_load_is_the_fewest_threads_that_every_volume_needs() -> None:
         "r",
     )
     assert found.threads == 32
-    assert climbed(step, levels("a", (8, 990), (16, 1000), (32, 900), (64, 700)), "r").threads == 8
+    assert ladder_of(step, levels("a", (8, 990), (16, 1000), (32, 900), (64, 700)), "r").threads == 8
 
 
 def test_a_ladder_is_one_short_cell_of_each_volume() -> None:
@@ -134,7 +134,7 @@ def test_all_cells_of_a_run_have_the_threads_that_its_ladder_found(tmp_path: Pat
 
 
 def test_a_ladder_that_ends_too_early_says_so() -> None:
-    found = climbed(OltpStep(name="o", threads=(8,), threads_max=16), levels("a", (8, 500), (16, 1000)), "r")
+    found = ladder_of(OltpStep(name="o", threads=(8,), threads_max=16), levels("a", (8, 500), (16, 1000)), "r")
     assert ladder_sentence(found).endswith("more threads may do more: raise `threads_max`.")
 
 

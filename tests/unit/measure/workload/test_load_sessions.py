@@ -33,8 +33,10 @@ class Sessions:
         return None
 
 
-def sessions(server: Sessions, directory: Path) -> LoadSessions:
+def sessions(server: Sessions, directory: Path, *, cancelled: bool = False) -> LoadSessions:
     context, _ = context_on(directory)
+    if cancelled:
+        context.cancelled.set()
     return LoadSessions(replace(context, server=cast("Any", server)))
 
 
@@ -50,3 +52,10 @@ def test_sessions_that_stay_are_an_error(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(StepFailed, match="does not end the sessions") as raised:
         sessions(Sessions(1), tmp_path).wait_closed(where="step read-write", timeout_s=0)
     assert (raised.value.where, raised.value.evidence) == ("step read-write", "1 session left after 0 s")
+
+
+def test_a_step_that_is_cancelled_meanwhile_says_so(tmp_path: Path) -> None:
+    """It used to accuse the server, with the whole time-out as its evidence."""
+    with pytest.raises(StepFailed, match="the step was cancelled") as raised:
+        sessions(Sessions(1), tmp_path, cancelled=True).wait_closed(where="step read-write")
+    assert (raised.value.where, raised.value.evidence) == ("step read-write", "")

@@ -25,7 +25,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo, ShareOf
 from volbench.results.explain.causes import CAUSES
-from volbench.results.explain.collapses import questioned, unexplained_collapse
+from volbench.results.explain.collapses import doubt_findings, unexplained_collapse
 from volbench.results.explain.stretch_findings import Stretch
 from volbench.results.explain.wording import row
 from volbench.results.stats.grid import Grid
@@ -262,7 +262,7 @@ def test_what_is_there_all_along_is_in_doubt_beside_a_collapse_that_nothing_expl
 ) -> None:
     descriptors = {"x": info("x", all_along=True), "y": info("y")}
     findings = [finding("x"), finding("y"), finding("z")]
-    left = questioned(fallen_case(busy=busy), findings, collapse, descriptors)
+    left = doubt_findings(fallen_case(busy=busy), findings, collapse, descriptors)
     assert [item.one_of_two for item in left] == [doubted, False, False]
     assert [piece.value for piece in left[0].evidence] == [5.0] * doubted
 

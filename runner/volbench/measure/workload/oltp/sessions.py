@@ -29,7 +29,11 @@ class LoadSessions:
         until_s = time.monotonic() + timeout_s
         try:
             while left := self._left():
-                if time.monotonic() > until_s or self._ctx.cancelled.is_set():
+                if self._ctx.cancelled.is_set():
+                    raise StepFailed(
+                        "the step was cancelled while its last transactions were rolled back", where=where
+                    )
+                if time.monotonic() > until_s:
                     raise StepFailed(
                         "the server does not end the sessions of a load that has ended",
                         where=where,
