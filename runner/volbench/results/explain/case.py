@@ -24,7 +24,14 @@ from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.budget import Budget, budget_of, statement_cpu
 from volbench.results.explain.evidence.burst import Burst, credits_spent, fit_burst
-from volbench.results.explain.evidence.device import RESOURCES, VIEWS, Device, device_of, flushing_share
+from volbench.results.explain.evidence.device import (
+    RESOURCES,
+    VIEWS,
+    Device,
+    Direction,
+    device_of,
+    flushing_share,
+)
 from volbench.results.explain.evidence.disk_limits import DiskLimit, disk_limits
 from volbench.results.explain.evidence.disks_below import foreign_io
 from volbench.results.explain.evidence.foreign import ForeignFlow, written_copies
@@ -50,6 +57,7 @@ from volbench.results.explain.evidence.processors import (
 )
 from volbench.results.explain.evidence.size_contrasts import ContrastOutcome, levels_of, outcome_of
 from volbench.results.explain.evidence.stalls import Stall, client_stalls, storage_stalls, without_stalls
+from volbench.results.explain.evidence.waited_direction import waited_direction
 from volbench.results.explain.given import Given
 from volbench.results.stats.grid import Floats, Mask, mean, median
 
@@ -72,6 +80,18 @@ class Case(Given):
         if not step_kind(self.kind).has_statements:
             return None
         return budget_of(self.grid, variables=self.variables, cpus=self.cpus)
+
+    @cached_property
+    def waited_direction(self) -> Direction | None:
+        """The direction of the operations that sessions wait for; None: both, or it is not known."""
+        return waited_direction(self.grid, self.budget)
+
+    @cached_property
+    def waited_device(self) -> Device | None:
+        """The volume with nothing but the operations that sessions wait for; with all where they are not known."""
+        device, direction = self.device, self.waited_direction
+        view = None if device is None or direction is None else device.only(direction)
+        return device if view is None else view
 
     @cached_property
     def device_of_cell(self) -> Device | None:

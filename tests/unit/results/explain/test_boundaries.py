@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from constant_steps import MIB, PS, SECONDS, Series, Value, case_of, disk, reads_of, statements, syncs_of
 
 from volbench.core.records.named_metrics import (
     CPU,
@@ -17,11 +18,8 @@ from volbench.core.records.named_metrics import (
     Client,
     Diskstats,
     Innodb,
-    NamedMetric,
-    PerformanceSchema,
     RoundTrip,
 )
-from volbench.results.explain.case import Case
 from volbench.results.explain.causes import found
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.plateau_checks import (
@@ -36,67 +34,13 @@ from volbench.results.explain.evidence.stalls import Stall, without_stalls
 from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.rules.advice import pool_text
 from volbench.results.explain.rules.host.above_device import limit_met
-from volbench.results.stats.grid import Floats, Grid
-from volbench.results.store.series import SeriesKey
-
-SECONDS = 30
-MIB = 2**20
-Value = float | Floats
-Series = dict[NamedMetric | tuple[NamedMetric, str], Value]
-PS = PerformanceSchema
-
-
-def case_of(series: Series, **facts: Any) -> Case:
-    columns = {}
-    for key, value in series.items():
-        metric, entity = key if isinstance(key[0], NamedMetric) else (key, "")
-        assert isinstance(metric, NamedMetric)
-        columns[SeriesKey(source=metric.source, metric=metric.name, entity=str(entity))] = np.broadcast_to(
-            np.asarray(value, dtype=np.float64), (SECONDS,)
-        ).copy()
-    grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
-    return Case(name="step", grid=grid, whole=grid, **{"threads": 8, "cpus": 2, **facts})
+from volbench.results.stats.grid import Grid
 
 
 def finds(series: Series, **facts: Any) -> set[str]:
     """What rules find, each by itself."""
     case = case_of(series, **facts)
     return {finding.cause for finding in found({"volume": case, "step": case})}
-
-
-def disk(*, reads: Value = 100.0, r_await: Value = 1.0, writes: Value = 0.0, **more: Value) -> Series:
-    """A volume as the kernel counts it."""
-    figures = {"reads_per_s": reads, "r_await_ms": r_await, "writes_per_s": writes, "w_await_ms": 1.0, **more}
-    return {(NamedMetric("diskstats", name), "sda"): value for name, value in figures.items()}
-
-
-def statements(seconds: float = 8.0, **waits: Value) -> Series:
-    """Statement time a second and shares of it that are waits, by performance_schema's names."""
-    return {
-        PS.statement_s_per_s: seconds,
-        **{(PS.wait_s_per_s, name): np.asarray(share) * seconds for name, share in waits.items()},
-    }
-
-
-def reads_of(share: float, each_ms: float, seconds: float = 8.0) -> Series:
-    """The server's reads of data files: their share of statement time, and how long each takes."""
-    return {
-        **statements(seconds, file_data=share),
-        (PS.file_read_s_per_s, "data"): share * seconds,
-        (PS.file_reads_per_s, "data"): share * seconds / each_ms * 1000,
-        **disk(reads=share * seconds / each_ms * 1000, r_await=each_ms),
-    }
-
-
-def syncs_of(share: float, each_ms: float, seconds: float = 8.0) -> Series:
-    """The same of syncs of the redo log."""
-    rate = share * seconds / each_ms * 1000
-    return {
-        **statements(seconds, file_redo=share),
-        (PS.file_sync_s_per_s, "redo"): share * seconds,
-        (PS.file_syncs_per_s, "redo"): rate,
-        **disk(reads=0.0, writes=rate),
-    }
 
 
 @pytest.mark.parametrize(("each_ms", "slow"), [(2.4, False), (2.6, True)])

@@ -32,6 +32,7 @@ from volbench.results.explain.check.rebuild import (
 from volbench.results.explain.evidence.device import RESOURCES, Resource
 from volbench.results.explain.evidence.processors import CELL, SERVER, task_use
 from volbench.results.explain.evidence.stands import LONG_MS
+from volbench.results.explain.evidence.waited_direction import busy_share_max
 from volbench.results.explain.wording import amount, number, percent
 from volbench.results.stats.grid import Floats, Mask, mean, median
 
@@ -159,7 +160,7 @@ def _carried(named: _Named, resource: Resource, level: float | None) -> Floats |
 
 def _latency(named: _Named) -> Iterator[Objection]:
     """A slow volume gives more with a longer queue; what gives as much whatever waits has a limit."""
-    device = named.case.device
+    device = named.case.waited_device
     inside = named.within
     if device is None or device.await_ms is None or device.in_flight is None or int(inside.sum()) < 3:
         return
@@ -186,17 +187,15 @@ def _latency(named: _Named) -> Iterator[Objection]:
 def _at_device(named: _Named) -> Iterator[Objection]:
     """Clients wait for a device only while an operation is in flight there (Little, Markov): U x N of S seconds."""
     case, share = named.case, named.cause.share
-    device, statements = case.device, None if case.budget is None else mean(case.budget.statement_s)
-    if device is None or share is None or not statements or not case.threads:
-        return
-    known = [part for values in (device.util, device.in_flight) if (part := mean(values)) is not None]
-    if not known:
+    busy = busy_share_max(case.device, case.waited_device)
+    statements = None if case.budget is None else mean(case.budget.statement_s)
+    if busy is None or share is None or not statements or not case.threads:
         return
     sessions = max(case.threads, statements)  # others than the load's may be at work as well
-    most = min(1.0, min(known) * sessions / statements)
+    most = min(1.0, busy * sessions / statements)
     if share > HOLDS_TIMES * most and share - most >= limit.SHARE_MIN:
         text = (
-            f"an operation is in flight at the device for {percent(min(1.0, *known))} of the time, so that at"
+            f"an operation is in flight at the device for {percent(min(1.0, busy))} of the time, so that at"
             f" most {percent(most)} of statement time can be waits for it, and not {percent(share)}"
         )
         yield Objection(law="sufficiency", text=text, claimed=share, recorded=most)

@@ -20,6 +20,7 @@ from volbench.results.explain.rules.log_waits import (
     slowest_sync_ms,
     storage_share_max,
 )
+from volbench.results.explain.rules.shared_evidence import waited_operation
 from volbench.results.explain.wording import number, percent, row
 from volbench.results.stats.grid import mean, median
 
@@ -79,7 +80,7 @@ def acquit(case: Case) -> Cause | None:
         checks.append(small or _waits_are_short(case))
         if not small:
             rows += _short_rows(case)
-    device = case.device
+    device = case.waited_device
     if device is not None:
         waited = device_ms(device)
         queue = median(device.in_flight)
@@ -87,7 +88,9 @@ def acquit(case: Case) -> Cause | None:
         checks.append(None if queue is None else queue < limit.QUEUE_MIN or not case.limits)
         if waited is not None:
             queued = f" with {number(queue)} in flight" if queue is not None else ""
-            rows.append(row("await_ms", waited, "ms", f"an operation takes {number(waited)} ms{queued}"))
+            rows.append(
+                row("await_ms", waited, "ms", f"{waited_operation(case)} takes {number(waited)} ms{queued}")
+            )
     many = share is not None and share >= limit.STORAGE_SHARE_MIN
     if rows and waits_for_files(case):
         text = (
@@ -154,8 +157,8 @@ def _log_is_elsewhere(case: Case) -> bool:
 
 
 def _queue_has_the_clients(case: Case) -> bool:
-    """Whether nearly as many operations are in flight as there are clients."""
-    queue = None if case.device is None else mean(case.device.in_flight)
+    """Whether nearly as many operations that sessions wait for are in flight as there are clients."""
+    queue = None if case.waited_device is None else mean(case.waited_device.in_flight)
     return bool(queue is not None and case.threads and queue >= QUEUE_SHARE_MIN * case.threads)
 
 
@@ -188,12 +191,13 @@ def _short_rows(case: Case) -> list[EvidenceRow]:
 
 def _as_it_was(case: Case) -> str:
     """How the volume looked, in words; empty without waiting times."""
-    waited, queue = (None, None) if case.device is None else (case.device.await_ms, case.device.in_flight)
+    device = case.waited_device
+    waited, queue = (None, None) if device is None else (device.await_ms, device.in_flight)
     waited_ms, in_flight = median(waited), median(queue)
     if waited_ms is None:
         return ""
     queued = "" if in_flight is None else f" with {number(in_flight)} in flight"
-    return f"; an operation took {number(waited_ms)} ms{queued}"
+    return f"; {waited_operation(case)} took {number(waited_ms)} ms{queued}"
 
 
 def missing_evidence(case: Case) -> list[str]:

@@ -35,6 +35,7 @@ from volbench.results.explain.evidence.stands import (
     waited_for_io,
     was_idle,
 )
+from volbench.results.explain.evidence.waited_direction import busy_share_max
 from volbench.results.explain.wording import before_and_after, clock, number, percent, row
 from volbench.results.stats.grid import Mask, mean, median
 
@@ -93,6 +94,14 @@ def effect_rows(case: Case, during: Mask, *, without: Mask | None = None) -> Ite
             is_worse=slowdown > 1 / (1 - limit.INTERFERENCE_MIN) and z >= limit.INTERFERENCE_Z,
             evidence=row(metric, now, unit, text),
         )
+
+
+def waited_operation(case: Case) -> str:
+    """What sessions wait for at the volume, as a noun: reads or writes alone where that is known."""
+    known = case.waited_device is not case.device
+    return {"read": "a read", "write": "a write"}.get(
+        (case.waited_direction or "") if known else "", "an operation"
+    )
 
 
 P95 = "latency_ms_p95"
@@ -311,19 +320,19 @@ def volume_share_max(case: Case) -> float | None:
     A session waits for the volume only while an operation is in flight there, whatever it waits for: a page, a sync
     of its own, another session's group commit, a lock whose holder waits for one of these. An operation is in
     flight for the share U of time (the device's utilisation), and U <= N, the mean number in flight (Markov's
-    inequality; N = X * W by Little's law). Meanwhile at most all C clients wait for it. Of S seconds of statements
+    inequality; N = X * W by Little's law); of reads or writes alone where sessions wait for these alone
+    (`busy_share_max`). Meanwhile at most all C clients wait for it. Of S seconds of statements
     in each second, waits for the volume are therefore at most
 
         min(U, N) * C / S
 
     It holds for waits at the device only: what a limit above it holds back is not in flight there.
     """
-    device, budget = case.device, case.budget
-    statements = None if budget is None else mean(budget.statement_s)
-    if device is None or not statements or not case.threads:
+    statements = None if case.budget is None else mean(case.budget.statement_s)
+    busy = busy_share_max(case.device, case.waited_device)
+    if busy is None or not statements or not case.threads:
         return None
-    busy = [share for values in (device.util, device.in_flight) if (share := mean(values)) is not None]
-    return min(1.0, min(busy) * case.threads / statements) if busy else None
+    return min(1.0, busy * case.threads / statements)
 
 
 def explains_little(case: Case) -> bool:

@@ -12,7 +12,13 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.rule import CACHE_TAKEN, FEW_OPERATIONS, LAZY_LOAD, Rule
 from volbench.results.explain.rules.host.foreign import others_have_most
-from volbench.results.explain.rules.shared_evidence import context, effect_rows, explains_little, loss_rows
+from volbench.results.explain.rules.shared_evidence import (
+    context,
+    effect_rows,
+    explains_little,
+    loss_rows,
+    waited_operation,
+)
 from volbench.results.explain.rules.volume.credits import first_empty
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Mask, mean, median, quantile
@@ -21,14 +27,17 @@ from volbench.results.stats.grid import Mask, mean, median, quantile
 def few_operations(case: Case) -> Iterator[Cause]:
     """Busy and slow at a few operations a second: no limit of any known volume, and nothing shows one.
 
-    Nor is it the volume's where others have most of what it, or the disks below it, do.
+    Slow are the operations that sessions wait for; few are all together. Nor is it the volume's where others have
+    most of what it, or the disks below it, do.
     A control group, a hypervisor or a storage system may set a lower limit than any volume on sale has. Where the
     evidence of a limit is there, such as a meter's regularity, it is that limit.
     """
-    device = case.device
-    if device is None or device.await_ms is None or _counts_exceeded(case) or explains_little(case):
+    device, waited = case.device, case.waited_device
+    if device is None or waited is None or waited.await_ms is None:
         return
-    waits = device.await_ms
+    if _counts_exceeded(case) or explains_little(case):
+        return
+    waits = waited.await_ms
     slow = np.isfinite(waits) & (waits >= limit.DEGRADED_AWAIT_MS)
     working = device.util if device.util is not None else device.in_flight
     if working is not None:
@@ -36,10 +45,10 @@ def few_operations(case: Case) -> Iterator[Cause]:
     few = slow & (device.iops <= limit.DEGRADED_IOPS)
     if device.mib_per_s is not None:
         few &= device.mib_per_s <= limit.DEGRADED_MIB_PER_S
-    busy = int((device.iops > 0).sum())
+    busy = int((waited.iops > 0).sum())
     if int(few.sum()) < 3 or few.sum() < 0.8 * slow.sum() or few.sum() < 0.1 * busy:
         return
-    if float(device.iops[few].sum()) * case.grid.width_s < limit.DEGRADED_OPERATIONS_MIN:
+    if float(np.nansum(waited.iops[few])) * case.grid.width_s < limit.DEGRADED_OPERATIONS_MIN:
         return
     if _is_at_limit(case, few) or others_have_most(case):
         return
@@ -50,8 +59,8 @@ def few_operations(case: Case) -> Iterator[Cause]:
     rose = before is not None and before * limit.DEGRADED_RISE <= usual
     # A range whose lower end is faster than before is no rise: the median is told, and that all is slow.
     text = (
-        f"from {clock(at - case.grid.width_s, case.clock_zero_s)} an operation takes {number(usual)} ms at the"
-        f" median ({number(quantile(waits[few], 0) or 0)} to {number(quantile(waits[few], 1) or 0)} ms)"
+        f"from {clock(at - case.grid.width_s, case.clock_zero_s)} {waited_operation(case)} takes {number(usual)} ms"
+        f" at the median ({number(quantile(waits[few], 0) or 0)} to {number(quantile(waits[few], 1) or 0)} ms)"
     )
     if before is not None:
         text += f", before {number(before)} ms" if rose else f"; the rest is no faster by much: {number(before)} ms"

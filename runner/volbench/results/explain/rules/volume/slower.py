@@ -24,7 +24,13 @@ from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.episodes import RISE_MIN, Change, find_change
 from volbench.results.explain.evidence.plateau_checks import dispersion, elasticity
 from volbench.results.explain.rule import EXPLAINS_WAITS, LIMITS, OUTSIDE, SLOWER, Rule
-from volbench.results.explain.rules.shared_evidence import context, effect_rows, loss_rows, volume_share_max
+from volbench.results.explain.rules.shared_evidence import (
+    context,
+    effect_rows,
+    loss_rows,
+    volume_share_max,
+    waited_operation,
+)
 from volbench.results.explain.rules.stretch import change_intervals, fallen
 from volbench.results.explain.wording import clock, number, row
 from volbench.results.stats.grid import Floats, Mask, mean, median
@@ -59,7 +65,8 @@ CAUSES = (
             " flight and the device completes at least 10 % fewer. Or the volume is busy and slow (50 ms and more)"
             " at a rate that is below every known limit (75 IOPS and 8 MiB/s), and nothing shows a limit there,"
             " such as a rate as even as a meter's: control groups and hypervisors set lower ones; not where others"
-            " have half of what it, or the disks below it, do."
+            " have half of what it, or the disks below it, do. Of a server that waits for reads alone, or for"
+            " writes alone, by nine tenths of its waits for files, the time of these operations counts."
             " A volume explains at most the share of statement"
             " time in which one of its operations was in flight: where that is under 15 %, neither"
             " this nor a limit is named; recordings without statement times have the share of time in which the"
@@ -105,11 +112,12 @@ def slower_findings(case: Case) -> Iterator[Cause]:
 
 
 def slowdowns(case: Case, device: Device) -> list[Slowdown]:
-    """All rises of the waiting time of operations, of reads and of writes that are beyond chance."""
+    """All rises of the waiting time of operations, of reads and of writes that are beyond chance.
+
+    Of a load that waits for reads or for writes alone, those of the others are none of its own.
+    """
     changes: list[tuple[Change, Mask, Floats]] = []
-    for column in (device.await_ms, device.r_await_ms, device.w_await_ms):
-        if column is None:
-            continue
+    for column in _waits(case, device):
         waits = np.where(case.stalled, np.nan, column)  # operations that a stall held took long once
         if np.isnan(waits).all():
             continue
@@ -127,6 +135,16 @@ def slowdowns(case: Case, device: Device) -> list[Slowdown]:
         if before_ms and during_ms and during_ms >= RISE_MIN * before_ms:
             slow.append(Slowdown(change=change, during=during, before_ms=before_ms, during_ms=during_ms))
     return slow
+
+
+def _waits(case: Case, device: Device) -> list[Floats]:
+    """Waiting times that may be what sessions wait for, each of shape (buckets,)."""
+    waited = case.waited_device
+    if waited is None or waited is case.device:
+        columns = (device.await_ms, device.r_await_ms, device.w_await_ms)
+    else:
+        columns = (waited.await_ms, None, None)
+    return [waits for waits in columns if waits is not None]
 
 
 def _abrupt(case: Case, waits: Floats) -> list[Change]:
@@ -152,8 +170,7 @@ def _while_fallen(case: Case, device: Device) -> list[tuple[Change, Mask, Floats
     inside = np.flatnonzero(during)
     begin_s, end_s = float(case.grid.t_s[inside[0]]) - case.grid.width_s, float(case.grid.t_s[inside[-1]])
     change = Change(shape="episode", t0_s=begin_s, t1_s=end_s)
-    columns = (device.await_ms, device.r_await_ms, device.w_await_ms)
-    return [(change, during, waits) for waits in columns if waits is not None]
+    return [(change, during, waits) for waits in _waits(case, device)]
 
 
 def _ended(waits: Floats, during: Mask) -> bool:
@@ -167,7 +184,7 @@ def _ended(waits: Floats, during: Mask) -> bool:
 
 def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
     during = slowdown.during
-    if _heavier(device, during) or _cpus_filled(case, during) or _queue_fell(device, during):
+    if _heavier(device, during) or _cpus_filled(case, during) or _queue_fell(case, during):
         return None
     if _waits_for_cpus(case, device, slowdown):
         return None
@@ -175,7 +192,7 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
     finite = [spread for spread in spreads if spread is not None]
     if any(spread <= limit.REGULARITY_CAPPED for spread in finite):
         return None
-    slope = _slope(device, during)
+    slope = _slope(case, during)
     silent = _silent(case, during)
     unmetered = _unmetered(device, during, case.grid.width_s)
     free = _free(slope)
@@ -194,10 +211,8 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
     even = any(spread <= limit.EVENNESS_CAPPED for spread in finite)
     doubtful = not decided or (even and not silent)
     rates = median(device.iops[~during]) or 0.0, median(device.iops[during]) or 0.0
-    queues = (
-        median(np.asarray(device.in_flight)[~during]) or 0.0,
-        median(np.asarray(device.in_flight)[during]) or 0.0,
-    )
+    queued = np.asarray((case.waited_device or device).in_flight)
+    queues = median(queued[~during]) or 0.0, median(queued[during]) or 0.0
     rate_text = (
         f"it does {number(rates[1])} operations a second, and did {number(rates[0])} before:"
         f" {'no limit is reached' if decided else 'whether a limit began is not known'}"
@@ -266,8 +281,8 @@ def _text(case: Case, slowdown: Slowdown, queues: tuple[float, float]) -> str:
         "periodic": f"from {start} on, each {number(change.period_s or 0.0)} s again,",
     }[change.shape]
     return (
-        f"{when} an operation takes {now} ms, else {before} ms ({number(slowdown.ratio)} times as long), with"
-        f" {number(queues[1])} in flight, else {number(queues[0])}"
+        f"{when} {waited_operation(case)} takes {now} ms, else {before} ms"
+        f" ({number(slowdown.ratio)} times as long), with {number(queues[1])} in flight, else {number(queues[0])}"
     )
 
 
@@ -292,13 +307,14 @@ def _heavier(device: Device, during: Mask) -> bool:
     return sizes[0] > 0 and sizes[1] > SIZE_RISE_MAX * sizes[0]
 
 
-def _queue_fell(device: Device, during: Mask) -> bool:
-    """Whether clearly fewer operations are in flight at the device than before.
+def _queue_fell(case: Case, during: Mask) -> bool:
+    """Whether clearly fewer operations that sessions wait for are in flight at the device than before.
 
     In a closed network a station that gets slower has more of the clients, whatever the others do (mean value
     analysis), and at a constant rate X the number X * W rises with W. Fewer mean that the time is spent elsewhere.
     """
-    before, now = (mean(np.asarray(device.in_flight)[mask]) or 0.0 for mask in (~during, during))
+    queue = None if case.waited_device is None else case.waited_device.in_flight
+    before, now = (_mean_of(queue, mask) or 0.0 for mask in (~during, during))
     return now < QUEUE_FALL_MAX * before
 
 
@@ -365,8 +381,14 @@ def _spread(rates: Floats | None, during: Mask, width_s: float) -> float | None:
     return None if rates is None else dispersion(rates[during] * width_s)
 
 
-def _slope(device: Device, during: Mask) -> float | None:
-    """How the rate follows the queue, of the direction that waits most: a free one would hide the other's limit."""
+def _slope(case: Case, during: Mask) -> float | None:
+    """How the rate follows the queue, of the direction that sessions wait for, or else of the one that waits most.
+
+    A free one would hide the other's limit.
+    """
+    device = case.waited_device
+    if device is None:
+        return None
     views = [view for view in (device.only("read"), device.only("write")) if view is not None]
     view = max(views or [device], key=lambda candidate: mean(np.asarray(candidate.in_flight)[during]) or 0.0)
     return elasticity(view.iops[during], np.asarray(view.in_flight)[during])
