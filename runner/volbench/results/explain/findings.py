@@ -9,12 +9,12 @@ from volbench.core.base.text import counted
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.purge import purge_notes
+from volbench.results.explain.accounts.statement_part import statement_part
 from volbench.results.explain.arbitration import Refuted, arbitrate
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause, confidence_rows
 from volbench.results.explain.causes import CAUSES, named, named_of_volume
 from volbench.results.explain.check.objections import most_served
-from volbench.results.explain.clients_time import statement_part
 from volbench.results.explain.collapses import doubt_findings, unexplained_collapse
 from volbench.results.explain.consequences import without_consequences
 from volbench.results.explain.evidence.device import Resource

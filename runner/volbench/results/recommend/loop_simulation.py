@@ -109,7 +109,7 @@ def simulated_p95_s(
             if begun_s:
                 state.response_s.append(at_s - begun_s)
             plans[client] = (max(at_s, 1e-9), _plan(demand, state, at_s))
-            at_s += demand.locks_share * demand.response_s
+            at_s += demand.locks_s + demand.outside_s
             heapq.heappush(queue, (state.compute(at_s, slice_s), client))
             continue
         heapq.heappush(queue, (state.compute(state.operate(at_s, writes=plan.pop()), slice_s), client))

@@ -42,7 +42,7 @@ DEMAND = Demand(
     cpu_s_max=0.008,
     cpu_known=True,
     cpus=2,
-    locks_share=0.0,
+    locks_s=0.0,
     p95_s=0.23,
 )
 LOAD = dataclasses.replace(DEMAND, clients=64)

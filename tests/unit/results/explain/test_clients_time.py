@@ -11,11 +11,12 @@ import pytest
 from volbench.cli.runs.explain import finding_lines
 from volbench.core.records.named_metrics import Client, Diskstats, Innodb, NamedMetric, PerformanceSchema
 from volbench.core.records.report import FindingRow
+from volbench.results.explain.accounts.statement_part import statement_part
 from volbench.results.explain.arbitration import arbitrate
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
-from volbench.results.explain.clients_time import statement_part, unaccounted_share
+from volbench.results.explain.clients_time import unaccounted_share
 from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.shares import with_shares_that_fit
 from volbench.results.report.rows.verdict.lead import certainty

@@ -115,7 +115,7 @@ ON_GP3 = Demand(
     cpu_s_max=0.0009,
     cpu_known=True,
     cpus=2,
-    locks_share=0.0,
+    locks_s=0.0,
     p95_s=0.03,
     pages=PageCounts(read=0.43, written=3.03, changed=27.4, cleaner_per_s=10_000),
 )

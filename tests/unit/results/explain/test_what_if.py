@@ -15,8 +15,9 @@ from synthetic_cell import Load, Storage, columns
 
 from volbench.results.explain.accounts.closed_network import Station, solve
 from volbench.results.explain.accounts.demand import Demand, PredictionUnavailable, demand_of
-from volbench.results.explain.accounts.what_if import other_volume, outlooks_of, predict
+from volbench.results.explain.accounts.what_if import OtherVolume, other_volume, outlooks_of, predict
 from volbench.results.explain.case import Case
+from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.rules.advice import lift, raise_limit_advice
 from volbench.results.explain.tables import outlook_text, prediction_rows
 from volbench.results.explain.wording import number
@@ -41,7 +42,7 @@ DEMAND = Demand(
     cpu_s_max=0.008,
     cpu_known=True,
     cpus=2,
-    locks_share=0.0,
+    locks_s=0.0,
     p95_s=0.23,
 )
 
@@ -132,6 +133,43 @@ def test_demand_is_what_the_load_was_made_of() -> None:
     assert result.reads / (result.reads + result.writes) == pytest.approx(0.65, abs=0.03)
     assert result.read_bytes == pytest.approx(16384, rel=0.01)
     assert result.response_s == pytest.approx(16 / result.tps)
+
+
+def test_shares_of_statement_time_are_of_statements() -> None:
+    """Of 20 clients 16 are in a statement: a quarter more clients wait for no more reads, syncs and locks each.
+
+    The server's shares were multiplied with the clients' time. What is outside of statements stays where the volume
+    changes.
+    """
+    locks = Load(row_lock_s_per_s=1.6)
+    inside, more = demand_of(case(locks)), demand_of(case(locks, threads=20))
+    assert isinstance(inside, Demand)
+    assert isinstance(more, Demand)
+    assert more.response_s == pytest.approx(1.25 * inside.response_s)
+    for name in ("reads_waited", "writes_waited", "locks_s"):
+        assert getattr(more, name) == pytest.approx(getattr(inside, name))
+    assert inside.locks_s == pytest.approx(0.1 * inside.response_s)
+    assert inside.outside_s == pytest.approx(0.0, abs=1e-9)
+    assert more.outside_s == pytest.approx(4 / more.tps)
+
+
+def test_the_clients_own_cpu_time_counts_once() -> None:
+    """A CPU of the client is a station of the loop already."""
+    load = demand_of(case(threads=20, client_cpus=1.5))
+    assert isinstance(load, Demand)
+    assert load.outside_s == pytest.approx(2.5 / load.tps)
+
+
+def test_no_volume_shortens_what_is_outside_of_statements() -> None:
+    far = dataclasses.replace(DEMAND, writes=0.0, writes_waited=0.0, outside_s=0.1)
+    (steady,) = outlooks_of(far, OtherVolume(name="", read_s=1e-6, write_s=1e-6, caps=()))
+    assert steady.tps == pytest.approx(8 / 0.106, rel=0.05)
+
+
+def test_statements_of_what_runs_beside_a_load_are_not_its_own() -> None:
+    result = demand_of(case(beside=(ConcurrentActivity(name="mysqldump", t0_s=0.0, t1_s=60.0),)))
+    assert isinstance(result, PredictionUnavailable)
+    assert "counted with its own" in result.reason
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ DEMAND = Demand(
     cpu_s_max=0.004,
     cpu_known=True,
     cpus=2,
-    locks_share=0.0,
+    locks_s=0.0,
     p95_s=0.08,
 )
 """Of a load with 20 reads of 2 ms and 3 ms of CPU, whose server counts only 17 waits."""

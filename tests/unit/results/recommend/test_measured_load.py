@@ -37,7 +37,7 @@ READS = Demand(
     cpu_s_max=0.005,
     cpu_known=True,
     cpus=8,
-    locks_share=0.0,
+    locks_s=0.0,
     p95_s=0.19,
 )
 SERVER = ServerFigures(pool_bytes=8 << 30, redo_bytes=1 << 27, redo_bytes_per_s=1.5 * 2**20)

@@ -18,6 +18,7 @@ from volbench.results.explain.accounts.budget import LOCKS
 from volbench.results.explain.accounts.page_writes import PageCounts
 from volbench.results.explain.accounts.purge import undo_left
 from volbench.results.explain.accounts.redo import whole_variable
+from volbench.results.explain.accounts.statement_part import statement_part
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import Device
 from volbench.results.stats.grid import Floats, Mask, mean, median
@@ -31,6 +32,9 @@ _CPU_IDLE = 0.1
 warm caches: 2.1 times as much at 3 % (tests/benchmarks/what_if.py). That makes up for what is beside them."""
 _SEVERAL_VOLUMES = "the server's files are on several volumes, and the model has one"
 _NO_CPU = "the CPU time of a transaction is not known"
+_OTHER_STATEMENTS = (
+    "statements of what runs beside the load are counted with its own: what a transaction waits for is not known"
+)
 _NO_TIMES = "no statement times of the server: what a transaction waits for is not known"
 OTHER_SHARE_MAX = 0.3
 """Of the clients' time, or of statements', that neither the volume nor CPU nor locks explain: with more, the model
@@ -68,7 +72,9 @@ class Demand:
         cpu_s_min, cpu_s, cpu_s_max: CPU time of what serves it: of statements and client where that is known, with
             what goes on beside them, and all that the host used.
         cpu_known: whether `cpu_s` is of this load; else the host's CPUs were busy with nobody knows what.
-        locks_share: of the response time.
+        locks_s: of the response, waiting for locks.
+        outside_s: of the response, outside of statements and without the client's CPU time: the way to the server
+            and back. Another volume leaves it as it is.
         tail: p95 against the mean response time.
         undo_left: growth of the history list over the window, transactions for each that finished; 0 where it is
             not known, as in a window in which nothing left a short list. Purge reads and writes pages for them
@@ -92,8 +98,9 @@ class Demand:
     cpu_s_max: float
     cpu_known: bool
     cpus: int
-    locks_share: float
+    locks_s: float
     p95_s: float | None
+    outside_s: float = 0.0
     undo_left: float = 0.0
     pool_free: float = 0.0
     pages: PageCounts | None = None
@@ -130,8 +137,9 @@ def _demand(case: Case) -> Demand:
     cpu_max = _per_transaction(case.cpu_s_per_s, finite, done)
     if cpu_max is None:
         raise PredictionError(_NO_CPU)
-    cpu = _cpu_known_s(case, tps, response, statements_cpu, cpu_max)
-    read_wait, write_wait, locks = _waits(case, response, statements_cpu or cpu)
+    statement_s = response * _statement_part(case)
+    cpu = _cpu_known_s(case, tps, statement_s, statements_cpu, cpu_max)
+    read_wait, write_wait, locks = _waits(case, statement_s, statements_cpu or cpu)
     p95 = median(case.at(Client.latency_ms_p95))
     return Demand(
         clients=case.threads,
@@ -151,7 +159,8 @@ def _demand(case: Case) -> Demand:
         cpu_s_max=cpu_max,
         cpu_known=statements_cpu is not None or case.cpu_busy is None or case.cpu_busy < limit.CPU_BUSY_MIN,
         cpus=case.cpus or 1,
-        locks_share=locks,
+        locks_s=locks,
+        outside_s=max(0.0, response - statement_s - _client_cpu_s(case, tps)),
         p95_s=None if p95 is None else p95 / 1000,
         undo_left=undo_left(case),
         pool_free=(median(case.at(Innodb.buffer_pool_free_ratio)) or 0.0) if reads > _READS_MIN else 0.0,
@@ -213,7 +222,7 @@ def _refuse_other_limits(case: Case) -> None:
             f"{100 * unseen:.0f} % of statement time is neither a wait that the server shows nor CPU time: what"
             " limits there may stay as it is"
         )
-    outside = _outside(case)
+    outside = 1 - _statement_part(case)
     busy = case.cpu_busy is not None and case.cpu_busy >= limit.CPU_BUSY_MIN
     if outside >= OTHER_SHARE_MAX and not busy:
         raise PredictionError(
@@ -222,10 +231,12 @@ def _refuse_other_limits(case: Case) -> None:
         )
 
 
-def _outside(case: Case) -> float:
-    """Share of the clients' time in which no statement runs."""
-    inside = None if case.budget is None else mean(case.budget.statement_s)
-    return 0.0 if inside is None or not case.threads else max(0.0, 1 - inside / case.threads)
+def _statement_part(case: Case) -> float:
+    """Part of the clients' time that statements have: the server's shares are of it, a response has more."""
+    part = statement_part(case)
+    if part is None:
+        raise PredictionError(_OTHER_STATEMENTS)
+    return part
 
 
 def _drift(case: Case, device: Device) -> float | None:
@@ -242,8 +253,8 @@ def _drift(case: Case, device: Device) -> float | None:
     return float(second / first - 1) if min(first, second) > _READS_MIN else None
 
 
-def _waits(case: Case, response: float, cpu_s: float) -> tuple[float, float, float]:
-    """Seconds of the response spent on reads and on writes with their syncs, and the share of locks.
+def _waits(case: Case, statement_s: float, cpu_s: float) -> tuple[float, float, float]:
+    """Seconds of a transaction's statements spent on reads, on writes with their syncs, and on locks.
 
     Where commits wait without an instrument, what neither a wait nor the CPU explains is taken as theirs.
     """
@@ -255,12 +266,12 @@ def _waits(case: Case, response: float, cpu_s: float) -> tuple[float, float, flo
         raise PredictionError(
             f"locks take {100 * locks:.0f} % of statement time: another volume changes what they take"
         )
-    reads = budget.share("data_reads") * response
-    writes = budget.share("redo_sync", "binlog_sync", "doublewrite", "other_files", "binlog_group") * response
+    reads = budget.share("data_reads") * statement_s
+    writes = budget.share("redo_sync", "binlog_sync", "doublewrite", "other_files", "binlog_group") * statement_s
     syncs = case.at(Innodb.data_fsyncs_per_s)
     if budget.hides_commits and syncs is not None and float(np.nansum(syncs)) > _SYNCS_MIN * _done(case):
-        writes += max(0.0, budget.no_wait * response - cpu_s)
-    return reads, writes, locks
+        writes += max(0.0, budget.no_wait * statement_s - cpu_s)
+    return reads, writes, locks * statement_s
 
 
 def _done(case: Case) -> float:
@@ -272,14 +283,14 @@ def _per_transaction(column: Floats | None, finite: Mask, done: float) -> float 
     return None if column is None else float(np.nansum(column[finite])) / done
 
 
-def _cpu_known_s(case: Case, tps: Floats, response: float, statements_s: float | None, most: float) -> float:
+def _cpu_known_s(case: Case, tps: Floats, statement_s: float, cpu_s: float | None, most: float) -> float:
     """What statements and client used, with what goes on beside them; others on the host use CPUs too.
 
     Without CPU times of statements, what no wait explains of their time bounds them from above.
     """
-    if statements_s is None:
-        statements_s = 0.0 if case.budget is None else case.budget.no_wait * response
-    used_s = statements_s + _client_cpu_s(case, tps)
+    if cpu_s is None:
+        cpu_s = 0.0 if case.budget is None else case.budget.no_wait * statement_s
+    used_s = cpu_s + _client_cpu_s(case, tps)
     used = used_s * float(np.nanmean(tps)) / (case.cpus or 1)
     return min(most, used_s * (1 + _CPU_BEYOND_STATEMENTS * min(1.0, used / _CPU_IDLE)))
 

@@ -238,7 +238,7 @@ def _outlook(
     limits = tuple(limits)
     capacities = {limit.name: limit for limit in limits}
     delay_s = demand.reads_waited * volume.read_s + demand.writes_waited * volume.write_s
-    delay_s += demand.locks_share * demand.response_s
+    delay_s += demand.locks_s + demand.outside_s
     usual, least, most = _by_pages(demand, limits, delay_s) or _by_speed(demand, limits, delay_s)
     low = (1 - MODEL_ERROR) * least.rate_min
     high = (1 + MODEL_ERROR) * most.rate_max
