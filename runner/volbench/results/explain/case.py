@@ -411,6 +411,14 @@ class Case(Given):
         seconds = np.nan_to_num(self.budget.statement_s)
         return float(seconds[intervals].sum() / seconds.sum())
 
+    def clients_share_of(self, intervals: Mask) -> float:
+        """Share of the clients' time that lies in some intervals: in a closed loop they are always at something.
+
+        At a rate of its own it is that of statement time.
+        """
+        is_closed = self.rate is None and self.threads and len(intervals)
+        return float(intervals.mean()) if is_closed else self.time_share_of(intervals)
+
     @cached_property
     def waiting_share(self) -> float | None:
         """Of a step that works on files itself: the time that its streams wait for the volume, by Little's law.

@@ -42,7 +42,7 @@ def of_clients_time(case: Case, causes: Sequence[Cause], descriptors: Mapping[st
     for cause in causes:
         if cause.share is None:
             scaled.append(cause)
-        elif _is_of_clients(case, cause, descriptors.get(cause.cause)):
+        elif is_of_clients(case, cause, descriptors.get(cause.cause)):
             scaled.append(replace(cause, of_clients=True))
         elif part is None:
             scaled.append(cause)
@@ -51,8 +51,8 @@ def of_clients_time(case: Case, causes: Sequence[Cause], descriptors: Mapping[st
     return scaled
 
 
-def _is_of_clients(case: Case, cause: Cause, info: CauseInfo | None) -> bool:
-    """Whether a share is of the clients' time already.
+def is_of_clients(case: Case, cause: Cause, info: CauseInfo | None) -> bool:
+    """Return whether a share is of the clients' time already.
 
     A step that sends no statements has its own streams' time. Where all that the cell's processes waited for CPUs
     is counted, shares of CPUs are of the clients' time (`Case.cpu_cycle_share`).

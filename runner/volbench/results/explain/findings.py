@@ -146,6 +146,7 @@ def _stretch_of(case: Case) -> Stretch | None:
         outside=named(rest),
         rest=rest,
         share=case.time_share_of(during),
+        clients_share=case.clients_share_of(during),
         effects=[effect.evidence for effect in effects],
         losses=[*loss_rows(effects)],
     )

@@ -9,6 +9,7 @@ from volbench.core.records.report import EvidenceRow
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo, State
+from volbench.results.explain.clients_time import is_of_clients
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,7 @@ class Stretch:
         outside: findings of the rest.
         rest: the rest of the step.
         share: of the time that statements took in the step, what they took in the stretch.
+        clients_share: the same of the clients' time.
         effects: how clients were served meanwhile, against the rest.
         losses: what of their speed was lost.
     """
@@ -28,6 +30,7 @@ class Stretch:
     outside: Sequence[Cause]
     rest: Case
     share: float
+    clients_share: float
     effects: Sequence[EvidenceRow]
     losses: Sequence[EvidenceRow]
 
@@ -53,7 +56,7 @@ def with_stretch(whole: Sequence[Cause], stretch: Stretch, descriptors: Mapping[
     return [
         *(one for one in whole if not descriptors[one.cause].by_medians or one.cause in elsewhere),
         *(
-            _in_stretch(one, stretch)
+            _in_stretch(one, stretch, descriptors[one.cause])
             for one in during
             if one.cause not in known and not _is_no_news(descriptors[one.cause], known, falls, stretch.rest)
         ),
@@ -67,11 +70,13 @@ def _is_no_news(info: CauseInfo, known: Collection[str], falls: Collection[str],
     return info.state is not None and _STATES[info.state](rest)
 
 
-def _in_stretch(finding: Cause, stretch: Stretch) -> Cause:
+def _in_stretch(finding: Cause, stretch: Stretch, info: CauseInfo) -> Cause:
+    """A finding of the stretch as one of the step: its share is a part of statement time, or of the clients'."""
+    part = stretch.clients_share if is_of_clients(stretch.rest, finding, info) else stretch.share
     says_loss = any(piece.metric == "loss" for piece in finding.evidence)
     return replace(
         finding,
-        share=None if finding.share is None else finding.share * stretch.share,
+        share=None if finding.share is None else finding.share * part,
         evidence=(*finding.evidence, *stretch.effects, *(() if says_loss else stretch.losses)),
     )
 

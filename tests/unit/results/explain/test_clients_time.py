@@ -16,6 +16,7 @@ from volbench.results.explain.arbitration import arbitrate
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.causes import found
 from volbench.results.explain.clients_time import unaccounted_share
 from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.shares import with_shares_that_fit
@@ -178,3 +179,23 @@ def test_every_page_says_what_a_share_is_of(share_of: Any) -> None:
     claims = [finding(0.9, of_clients=share_of == "latency")] * 2
     (page,) = with_shares_that_fit(claims)
     assert f"it would explain 90 % of the {share_of};" in page[0].evidence[0].text
+
+
+LAST_QUARTER = np.arange(SECONDS) >= 15
+LONGER: Series = {**HALF, PerformanceSchema.statement_s_per_s: [2.0] * 15 + [8.0] * 5}
+
+
+@pytest.mark.parametrize(("facts", "share"), [({}, 0.25), ({"rate": 100.0}, 40 / 70), ({"threads": None}, 40 / 70)])
+def test_clients_of_a_closed_loop_are_always_at_something(facts: dict[str, Any], share: float) -> None:
+    """Statements have 40 of 70 s in a quarter of the step, and clients of a closed loop a quarter of their time."""
+    assert case_of(LONGER, **facts).clients_share_of(LAST_QUARTER) == pytest.approx(share)
+
+
+def test_what_a_dump_took_is_a_part_of_the_clients_time_and_not_of_its_own_statements() -> None:
+    """The dump's statements were counted into the part of the step in which it ran: 57 % for a quarter."""
+    case = case_of(
+        {**LONGER, Client.tps: [100.0, 101.0, 99.0] * 5 + [50.0, 51.0, 49.0, 50.0, 51.0]},
+        beside=(ConcurrentActivity(name="mysqldump", t0_s=15.0, t1_s=20.0),),
+    )
+    (backup,) = (one for one in found({"step": case}) if one.cause == "interference.backup")
+    assert backup.share == pytest.approx(0.5 * 0.25)

@@ -115,7 +115,15 @@ def test_without_round_trips_shares_stay() -> None:
 def stretch(*inside: Cause, outside: tuple[Cause, ...] = (), remainder: Case | None = None) -> Stretch:
     effects, losses = [row("tps", 50.0, "1/s", "fewer")], [row("loss", 0.5, "1", "half")]
     remainder = case_of({}) if remainder is None else remainder
-    return Stretch(inside=inside, outside=outside, rest=remainder, share=0.4, effects=effects, losses=losses)
+    return Stretch(
+        inside=inside,
+        outside=outside,
+        rest=remainder,
+        share=0.4,
+        clients_share=0.3,
+        effects=effects,
+        losses=losses,
+    )
 
 
 def names_with(during: Stretch, *of_step: Cause, **descriptors: CauseInfo) -> list[str]:
@@ -129,6 +137,18 @@ def test_what_is_named_in_a_stretch_only_is_added_with_its_part_of_the_time() ->
     left = arbitrate(case_of({}), [], {"x": info("x"), "y": info("y")}, stretch(*inside)).findings
     assert [item.share for item in left] == [pytest.approx(0.2), None]
     assert [[piece.metric for piece in item.evidence] for item in left] == [["tps", "loss"], ["loss", "tps"]]
+
+
+def test_a_share_of_the_clients_time_in_a_stretch_is_one_of_theirs_in_the_step() -> None:
+    """It was multiplied with the part of statement time, and printed as one of the latency."""
+    inside = (finding("x", of_clients=True), finding("y"), finding("z"))
+    descriptors = {"x": info("x"), "y": info("y", share_of="clients"), "z": info("z")}
+    left = arbitrate(case_of({}), [], descriptors, stretch(*inside)).findings
+    assert [(item.share, item.share_of) for item in left] == [
+        (pytest.approx(0.15), "latency"),
+        (pytest.approx(0.15), "latency"),
+        (pytest.approx(0.2), "statement time"),
+    ]
 
 
 def test_a_change_in_a_stretch_is_none_of_the_stretch() -> None:

@@ -276,7 +276,7 @@ def _interference(case: Case) -> Iterator[Cause]:
             cause="interference.backup",
             decided_by="before and after",
             window_s=(max(beside.t0_s, case.window_s[0]), min(beside.t1_s, case.window_s[1])),
-            share=worst.loss * case.time_share((beside.t0_s, beside.t1_s)),
+            share=worst.loss * case.clients_share_of(_during(case, beside)),
             of_clients=True,
             checks=(True, worst.beyond_noise, worst.samples >= 20 or None),
             evidence=(

@@ -112,7 +112,7 @@ def foreign_findings(case: Case) -> list[Cause]:
     worst = _worst(effects)
     cpus = _at_cpus(case, active, worst)
     share = _share(case, flow, active, worst, left=1 - cpus)
-    meanwhile = None if share is None else share / (case.time_share_of(active) or 1.0)
+    meanwhile = None if share is None else share / (_part_of_step(case, active, worst) or 1.0)
     if worst is None and meanwhile is not None and meanwhile < limit.SHARE_MIN:  # nobody waits for it
         return []
     enough = None if worst is None else _sufficient(case, flow, active) >= ENOUGH * (1 - 1 / worst.slowdown)
@@ -130,7 +130,7 @@ def foreign_findings(case: Case) -> list[Cause]:
             cause=NEIGHBOUR,
             window_s=window_s,
             share=share,
-            of_clients=worst is not None and worst.evidence.metric in CLIENT_FIGURES,
+            of_clients=_is_of_clients(worst),
             checks=checks,
             evidence=(
                 *_flow_rows(case, flow, active, bounded=bounded),
@@ -352,7 +352,7 @@ def _share(case: Case, flow: ForeignFlow, active: Mask, worst: Effect | None, *,
         lost = 1 - 1 / worst.slowdown
         if worst.evidence.metric not in CLIENT_FIGURES and case.storage_share is not None:
             lost *= case.storage_share  # a read or a sync is a part of a transaction
-        return min(left * lost, _sufficient(case, flow, active)) * case.time_share_of(active)
+        return min(left * lost, _sufficient(case, flow, active)) * _part_of_step(case, active, worst)
     storage, behind = case.storage_share, _behind_others(case, flow)
     if storage is None:
         return None
@@ -360,7 +360,17 @@ def _share(case: Case, flow: ForeignFlow, active: Mask, worst: Effect | None, *,
     total = float(seconds[active].sum())
     mean_part = float((behind * seconds)[active].sum()) / total if total > 0 else 0.0
     waits = min(1.0, storage + hidden_commit_share(case))
-    return waits * min(mean_part, _queueing_part(case, active)) * case.time_share_of(active)
+    return waits * min(mean_part, _queueing_part(case, active)) * _part_of_step(case, active, worst)
+
+
+def _is_of_clients(worst: Effect | None) -> bool:
+    """Whether what became worse is a figure of the clients: then a loss is a part of their time."""
+    return worst is not None and worst.evidence.metric in CLIENT_FIGURES
+
+
+def _part_of_step(case: Case, active: Mask, worst: Effect | None) -> float:
+    """Of the time that a share is of, the clients' or that of statements, what lies in the intervals."""
+    return case.clients_share_of(active) if _is_of_clients(worst) else case.time_share_of(active)
 
 
 def _sufficient(case: Case, flow: ForeignFlow, active: Mask) -> float:
