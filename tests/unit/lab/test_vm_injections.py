@@ -162,11 +162,12 @@ def test_first_readings_are_counted_by_generation() -> None:
         ("client-paused", "accused: storage.sync_latency 0.75 (one of two)"),
     ]
     *generations, every = first_readings(said)
-    assert [row.split("|")[1].strip() for row in generations] == ["first", "second", "third", "fourth"]
+    assert [row.split("|")[1].strip() for row in generations] == ["first", "second", "third", "fourth", "fifth"]
     assert [row.partition("|")[2].split("|", 2)[2] for row in generations] == [
         " 1 | 0 | 0 | 1 | 0 | 0 |",
         " 1 | 1 | 0 | 0 | 0 | 0 |",
         " 3 | 1 | 0 | 0 | 1 | 1 |",
+        " 0 | 0 | 0 | 0 | 0 | 0 |",
         " 0 | 0 | 0 | 0 | 0 | 0 |",
     ]
     assert every == "| **all** |  | 5 | 2 | 0 | 1 | 1 | 1 |"
