@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,25 +25,20 @@ from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.budget import Budget, budget_of, statement_cpu
 from volbench.results.explain.evidence.burst import Burst, credits_spent, fit_burst
-from volbench.results.explain.evidence.device import (
-    RESOURCES,
-    VIEWS,
-    Device,
-    Direction,
-    device_of,
-    flushing_share,
-)
+from volbench.results.explain.evidence.device import VIEWS, Device, Direction, Resource, device_of, flushing_share
 from volbench.results.explain.evidence.disk_limits import DiskLimit, disk_limits
 from volbench.results.explain.evidence.disks_below import foreign_io
 from volbench.results.explain.evidence.foreign import ForeignFlow, written_copies
 from volbench.results.explain.evidence.journal import JournalDevice, journal_device
 from volbench.results.explain.evidence.levels_elsewhere import LevelElsewhere, level_elsewhere
+from volbench.results.explain.evidence.limited_levels import LimitedLevels, StepLevels, limited_levels
 from volbench.results.explain.evidence.limits import (
     Plateau,
     base_await_ms,
     limits_of,
     one_way_limits,
     one_way_plateaus,
+    overlap,
     plateaus,
 )
 from volbench.results.explain.evidence.plateau_checks import Exceeded
@@ -55,7 +51,7 @@ from volbench.results.explain.evidence.processors import (
     cpu_account,
     task_use,
 )
-from volbench.results.explain.evidence.size_contrasts import ContrastOutcome, levels_of, outcome_of
+from volbench.results.explain.evidence.size_contrasts import ContrastOutcome, levels_of
 from volbench.results.explain.evidence.stalls import Stall, client_stalls, storage_stalls, without_stalls
 from volbench.results.explain.evidence.waited_direction import waited_direction
 from volbench.results.explain.given import Given
@@ -144,44 +140,57 @@ class Case(Given):
             return ()
         return one_way_plateaus(self.grid.t_s, self.active_device, self.device_of_cell, cpu_bound=self.cpu_bound)
 
-    @cached_property
+    @property
     def limits(self) -> tuple[Plateau, ...]:
         """Those that are limits, of reads and writes together or of one direction."""
-        decided = self.level_elsewhere
-        return tuple(plateau for plateau in self.levels if decided is None or plateau.resource == decided.resource)
+        return self.limited.limits
 
     @cached_property
-    def level_elsewhere(self) -> LevelElsewhere | None:
-        """The level at another time of the cell that decides between operations and bytes, which are both flat."""
-        now = {plateau.resource: plateau for plateau in self.levels if plateau.direction is None}
-        contrast = self.size_contrast
-        if contrast is not None and (contrast.decided is not None or contrast.contradicts):
-            return contrast.decided
-        if len(self.levels) != len(RESOURCES) or self.device_of_cell is None:
-            return None
-        return level_elsewhere(now, self.whole.t_s, self.device_of_cell)
-
-    @cached_property
-    def size_contrast(self) -> ContrastOutcome | None:
-        """What loads with operations of other sizes say of operations and bytes that are both flat."""
-        now = {plateau.resource: plateau for plateau in self.levels}
-        directions = {plateau.direction for plateau in self.levels}
-        if len(self.levels) != len(RESOURCES) or len(directions) != 1 or self.active_device is None:
-            return None
-        return outcome_of(now, self.active_device, [*levels_of(self.size_contrasts)])
-
-    @cached_property
-    def levels(self) -> tuple[Plateau, ...]:
-        """Plateaus that are limits by what the step shows."""
-        if self.active_device is None:
-            return ()
-        together = limits_of(self.plateaus, self.active_device.size_kib)
+    def limited(self) -> LimitedLevels:
+        """Levels that are limits, with what other loads of the cell say of operations and bytes."""
+        device = self.active_device
+        if device is None:
+            return LimitedLevels()
+        together = limits_of(self.plateaus, device.size_kib)
         one_way = one_way_limits(self.one_way_plateaus, together)
         limits = (
             *one_way,
-            *(plateau for plateau in together if not any(_at_once(plateau, second) for second in one_way)),
+            *(plateau for plateau in together if not any(overlap(plateau, second) > 0 for second in one_way)),
         )
-        return tuple(plateau for plateau in limits if plateau.direction == "read" or not self.flushes_all_along)
+        step = StepLevels(
+            limits=self._unflushed(limits),
+            flat=self._unflushed((*self.plateaus, *self.one_way_plateaus)),
+            t_s=self.grid.t_s,
+            device=device,
+            base_await_ms=self.base_await_ms,
+            cpu_bound=self.cpu_bound,
+        )
+        return limited_levels(step, [*levels_of(self.size_contrasts)], self._level_elsewhere)
+
+    def _unflushed(self, levels: Sequence[Plateau]) -> tuple[Plateau, ...]:
+        """Those of reads, and the others where no flush is under way all along."""
+        return tuple(plateau for plateau in levels if plateau.direction == "read" or not self.flushes_all_along)
+
+    def _level_elsewhere(self, now: Mapping[Resource, Plateau]) -> LevelElsewhere | None:
+        """The level at another time of the cell that decides between operations and bytes, which are both flat."""
+        if self.device_of_cell is None or any(level.direction is not None for level in now.values()):
+            return None
+        return level_elsewhere(now, self.whole.t_s, self.device_of_cell)
+
+    @property
+    def level_elsewhere(self) -> LevelElsewhere | None:
+        """What decides between operations and bytes at another time than the step's."""
+        return self.limited.elsewhere
+
+    @property
+    def size_contrast(self) -> ContrastOutcome | None:
+        """What loads with operations of other sizes say of operations and bytes."""
+        return self.limited.contrast
+
+    @property
+    def levels(self) -> tuple[Plateau, ...]:
+        """Plateaus that are limits by what the step shows, and what a contrast puts in their place."""
+        return self.limited.levels
 
     @cached_property
     def disk_limits(self) -> tuple[DiskLimit, ...]:
@@ -466,8 +475,3 @@ class Case(Given):
             if counted := [column for column in columns if column is not None]:
                 return np.asarray(np.max(counted, axis=0))
         return None
-
-
-def _at_once(plateau: Plateau, second: Plateau) -> bool:
-    """Whether two plateaus share a bucket."""
-    return min(plateau.last, second.last) > max(plateau.first, second.first)

@@ -17,6 +17,7 @@ from volbench.core.records.named_metrics import Client, PerformanceSchema, Tasks
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
+from volbench.results.explain.check.contrast import contrast_objections
 from volbench.results.explain.check.distance import distance_objections
 from volbench.results.explain.check.distribution import distribution_of, slowest_of, stood_still_s
 from volbench.results.explain.check.group_limit import group_objections
@@ -30,7 +31,9 @@ from volbench.results.explain.check.rebuild import (
     summed_ms,
 )
 from volbench.results.explain.evidence.device import RESOURCES, Resource
+from volbench.results.explain.evidence.disk_limits import device_of_disks, levels_of_disks
 from volbench.results.explain.evidence.processors import CELL, SERVER, task_use
+from volbench.results.explain.evidence.size_contrasts import levels_of
 from volbench.results.explain.evidence.stands import LONG_MS
 from volbench.results.explain.evidence.waited_direction import busy_share_max
 from volbench.results.explain.wording import amount, number, percent
@@ -115,7 +118,25 @@ def _limit(named: _Named) -> Iterator[Objection]:
             )
             yield Objection(law="consistency", text=text, claimed=level, recorded=most)
             return
+    yield from _contrast(named)
     yield from group_objections(named.case, named.cause, named.inside)
+
+
+def _contrast(named: _Named) -> Iterator[Objection]:
+    """Loads with operations of another size moved no more; a finding that is one of two says itself if they did."""
+    case, device = named.case, named.case.device
+    if named.cause.one_of_two or named.cause.decided_by == "counted" or not case.size_contrasts:
+        return
+    for resource in RESOURCES:
+        level, of_disks = named.value(resource), named.value(f"disk_{resource}")
+        if level is not None and device is not None:
+            loads = [*levels_of(case.size_contrasts)]
+            yield from contrast_objections(resource, level, device, named.inside, loads)
+        below = next((one for one in case.disk_limits if one.plateau.resource == resource), None)
+        disks = None if below is None else device_of_disks(case.grid, below.disks)
+        if of_disks is not None and below is not None and disks is not None:
+            loads = [*levels_of_disks(case.size_contrasts, below.disks)]
+            yield from contrast_objections(resource, of_disks, disks, named.inside, loads)
 
 
 def _claimed(named: _Named) -> Iterator[tuple[Resource, float, Floats]]:

@@ -20,15 +20,20 @@ import numpy as np
 
 from volbench.core.records.named_metrics import Diskstats
 from volbench.results.explain import thresholds as limit
-from volbench.results.explain.evidence.device import RESOURCES, Device, device_of, flushing_share
+from volbench.results.explain.evidence.device import Device, device_of, flushing_share
 from volbench.results.explain.evidence.levels_elsewhere import LevelElsewhere, level_elsewhere
-from volbench.results.explain.evidence.limits import Plateau, base_await_ms, limits_of, plateaus
+from volbench.results.explain.evidence.limited_levels import StepLevels, limited_levels
+from volbench.results.explain.evidence.limits import (
+    Plateau,
+    base_await_ms,
+    limits_of,
+    plateaus,
+)
 from volbench.results.explain.evidence.size_contrasts import (
     ContrastLevel,
     ContrastOutcome,
     SampledContrast,
     level_of,
-    outcome_of,
 )
 from volbench.results.stats.grid import Floats, Grid, Mask
 
@@ -45,6 +50,7 @@ class DiskLimit:
         carried: what the disks gave of the limited resource, shape (buckets,).
         elsewhere: what decides between operations and bytes, where both are flat in this step.
         size_contrast: what loads with operations of other sizes say of them.
+        is_decided_elsewhere: the step by itself named both, none or the other one.
     """
 
     disks: tuple[str, ...]
@@ -52,6 +58,7 @@ class DiskLimit:
     carried: Floats
     elsewhere: LevelElsewhere | None = None
     size_contrast: ContrastOutcome | None = None
+    is_decided_elsewhere: bool = False
 
 
 def disk_limits(
@@ -93,32 +100,44 @@ def _limits(
     *,
     cpu_bound: bool,
 ) -> tuple[DiskLimit, ...]:
-    device, over_all = _device(grid, disks), _device(whole, disks)
+    device, over_all = device_of_disks(grid, disks), device_of_disks(whole, disks)
     if device is None or over_all is None or _flush_all_along(grid, disks):
         return ()
     moved = None if device.mib_per_s is None else np.where(still, np.nan, device.mib_per_s)
     moving = replace(device, iops=np.where(still, np.nan, device.iops), mib_per_s=moved)
-    levels = plateaus(grid.t_s, moving, base_await_ms=base_await_ms(over_all), cpu_bound=cpu_bound)
-    limits = limits_of(levels, moving.size_kib)
-    now = {plateau.resource: plateau for plateau in limits}
-    contrast, decided = None, None
-    if len(limits) == len(RESOURCES):
-        contrast = outcome_of(now, moving, [*_levels(contrasts, disks)])
-        decided = None if contrast is None else contrast.decided
-        if decided is None and not (contrast is not None and contrast.contradicts):
-            decided = level_elsewhere(now, whole.t_s, over_all, counts_flushes=True)
+    base_ms = base_await_ms(over_all)
+    levels = plateaus(grid.t_s, moving, base_await_ms=base_ms, cpu_bound=cpu_bound)
+    step = StepLevels(
+        limits=limits_of(levels, moving.size_kib),
+        flat=levels,
+        t_s=grid.t_s,
+        device=moving,
+        base_await_ms=base_ms,
+        cpu_bound=cpu_bound,
+    )
+    limited = limited_levels(
+        step,
+        [*levels_of_disks(contrasts, disks)],
+        lambda now: level_elsewhere(now, whole.t_s, over_all, counts_flushes=True),
+    )
     return tuple(
-        DiskLimit(disks=disks, plateau=plateau, carried=carried, elsewhere=decided, size_contrast=contrast)
-        for plateau in limits
+        DiskLimit(
+            disks=disks,
+            plateau=plateau,
+            carried=carried,
+            elsewhere=limited.elsewhere,
+            size_contrast=limited.contrast,
+            is_decided_elsewhere=limited.is_decided_elsewhere,
+        )
+        for plateau in limited.limits
         if (carried := device.carried(plateau.resource)) is not None
-        and (decided is None or plateau.resource == decided.resource)
     )
 
 
-def _levels(contrasts: Sequence[SampledContrast], disks: Sequence[str]) -> Iterator[ContrastLevel]:
+def levels_of_disks(contrasts: Sequence[SampledContrast], disks: Sequence[str]) -> Iterator[ContrastLevel]:
     """Yield the levels of the disks in contrasts."""
     for sampled in contrasts:
-        device = _device(sampled.grid, disks)
+        device = device_of_disks(sampled.grid, disks)
         level = None if device is None else level_of(device, sampled)
         if level is not None:
             yield level
@@ -131,7 +150,7 @@ def _flush_all_along(grid: Grid, disks: Sequence[str]) -> bool:
     return all(share is not None and share >= limit.FLUSHING_MIN for share in shares)
 
 
-def _device(grid: Grid, disks: Sequence[str]) -> Device | None:
+def device_of_disks(grid: Grid, disks: Sequence[str]) -> Device | None:
     """One disk, or several as if they were one; None where one of them is not counted."""
     every = [_alone(grid, disk) for disk in disks]
     known = [device for device in every if device is not None]

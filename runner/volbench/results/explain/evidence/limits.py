@@ -47,6 +47,7 @@ _INDEPENDENT = {
     "evenness": "evenness",
     "elasticity": "queue",
     "absorption": "queue",
+    "contrast": "queue",
     "compensation": "mix",
     "inflation": "time",
 }
@@ -90,11 +91,20 @@ class Plateau:
         flight a meter's evenness is needed, and something beside it.
         """
         passed = {check.name for check in self.checks if check.holds}
-        refuted = any(check.holds is False for check in self.checks)
         metered = "regularity" in passed and self.last - self.first >= METERED_SAMPLES
         kinds = {_INDEPENDENT[name] for name in passed}
         several = len(kinds) >= 2 and (not self.few or "evenness" in kinds)
-        return not refuted and ("exceeded" in passed or (metered and not self.few) or several)
+        return not self.is_refuted and ("exceeded" in passed or (metered and not self.few) or several)
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether a check speaks against a limit."""
+        return any(check.holds is False for check in self.checks)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the volume counts that its limit was exceeded."""
+        return any(check.name == "exceeded" and check.holds for check in self.checks)
 
     @property
     def is_even(self) -> bool:
@@ -108,10 +118,9 @@ class Plateau:
         A rate that is no less even than a meter's slices make it says nothing either way, however many wait.
         """
         passed = {check.name for check in self.checks if check.holds}
-        refuted = any(check.holds is False for check in self.checks)
         is_even = passed == {"evenness"} or (self.sliced and not passed)
         even = is_even and self.in_flight >= limit.LONG_QUEUE
-        return not refuted and (even or passed == {"evenness", "regularity"})
+        return not self.is_refuted and (even or passed == {"evenness", "regularity"})
 
 
 def plateaus(
@@ -172,7 +181,7 @@ def one_way_limits(directed: tuple[Plateau, ...], together: tuple[Plateau, ...])
     return tuple(
         plateau
         for plateau in limits_of(directed, None)
-        if all(_less_regular(sum_, plateau) for sum_ in together if _overlap(plateau, sum_) > 0)
+        if all(_less_regular(sum_, plateau) for sum_ in together if overlap(plateau, sum_) > 0)
     )
 
 
@@ -210,6 +219,22 @@ def base_await_ms(device: Device) -> float | None:
     by_little = device.iops * device.await_ms / 1000
     quiet = (np.fmax(device.in_flight, by_little) <= QUIET_MAX) & (device.iops > 0) & (device.await_ms > 0)
     return quantile(device.await_ms[quiet], 0.1) if int(quiet.sum()) >= 3 else None
+
+
+def plateau_within(
+    t_s: Floats,
+    device: Device,
+    resource: Resource,
+    span: tuple[int, int],
+    *,
+    base_await_ms: float | None,
+    cpu_bound: bool,
+) -> Plateau | None:
+    """The level of a resource over some intervals, whatever changes within them; None where it is not flat."""
+    values = device.carried(resource)
+    if values is None:
+        return None
+    return _plateau(t_s, device, resource, values, span, Exceeded(), base_await_ms, cpu_bound=cpu_bound)
 
 
 def _segments(values: Floats) -> list[tuple[int, int]]:
@@ -321,7 +346,7 @@ def _less_regular(plateau: Plateau, rival: Plateau) -> bool | None:
     return mine > rival_value
 
 
-def _overlap(plateau: Plateau, rival: Plateau) -> int:
+def overlap(plateau: Plateau, rival: Plateau) -> int:
     """Buckets that two plateaus share; negative when they are apart."""
     return min(plateau.last, rival.last) - max(plateau.first, rival.first)
 
@@ -335,9 +360,8 @@ def _has_share(direction: Device, device: Device) -> bool:
 
 def _yields(plateau: Plateau, rival: Plateau) -> bool:
     """Whether `plateau` is only the shadow of `rival`, the limit of the other resource at the same time."""
-    if plateau.resource == rival.resource or _overlap(plateau, rival) <= 0:
+    if plateau.resource == rival.resource or overlap(plateau, rival) <= 0:
         return False
-    mine, rival_value = (any(c.name == "exceeded" and c.holds for c in p.checks) for p in (plateau, rival))
-    if mine != rival_value:
-        return rival_value
+    if plateau.is_counted != rival.is_counted:
+        return rival.is_counted
     return not plateau.supposed and _less_regular(plateau, rival) is True

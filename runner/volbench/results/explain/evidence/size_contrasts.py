@@ -3,6 +3,10 @@
 Operations of one size meet a limit of operations and one of bytes alike. With another size only what is limited
 keeps its level. A volume has both limits, so that larger operations may meet the limit of bytes where the step met
 that of operations: then neither level stays, and a second size decides.
+
+A busy host may hold a load back, which then gives less than the volume would. Less refutes no limit; more does: a
+volume that moved four times the bytes has no limit of bytes there. So a limit of operations remains where larger
+operations moved more bytes and neither larger nor smaller ones were more.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from volbench.results.explain import thresholds as limit
 from volbench.results.explain.evidence.device import RESOURCES, Device, Direction, Resource, device_of
 from volbench.results.explain.evidence.levels_elsewhere import KIB_PER_MIB, SIZES_APART, LevelElsewhere
 from volbench.results.explain.evidence.limits import Plateau
-from volbench.results.stats.grid import Floats, Grid, Mask, median_of_finite
+from volbench.results.stats.grid import Floats, Grid, Mask, median, median_of_finite
 
 INTERVALS_MIN = 3
 """Whole sampling intervals in a contrast, that agree."""
@@ -26,10 +30,15 @@ ALIKE = 0.15
 """Deviation of an interval's operations from their median: with more it is not at the level. Of few operations,
 MARGIN_OPERATIONS more or less are no deviation."""
 MARGIN_OPERATIONS = 1.5
+KIB_BYTES = 1024
 SIDE_MIN = 1 - limit.DIRECTION_SHARE_MIN
 """Share of reads among operations, from which a load is one of reads."""
+QUEUED_MIN = 0.8
+"""Share of the bytes that a load keeps under way, that wait at the volume: with less the host held the load back,
+and a rate that is the step's is one by chance. In bytes, since the kernel may merge operations."""
 Mix = Literal["read", "write", "both"]
-Reason = Literal["decided", "neither", "both", "less", "more"]
+_RIVALS: Mapping[Resource, Resource] = {"iops": "throughput", "throughput": "iops"}
+Reason = Literal["decided", "remains", "neither", "both", "less", "more", "each"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +56,10 @@ class SampledContrast:
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastLevel:
-    """What the volume gave in a contrast: operations/s, MiB/s, operations in flight, and the mix of its load."""
+    """What the volume gave in a contrast: operations/s, MiB/s, operations in flight, and the mix of its load.
+
+    `queued`: share of the bytes that the load keeps under way, that waited at the volume.
+    """
 
     iops: float
     mib_per_s: float
@@ -55,6 +67,7 @@ class ContrastLevel:
     mix: Mix | None
     window_s: tuple[float, float]
     follows: bool = False
+    queued: float = 1.0
 
     @property
     def size_kib(self) -> float:
@@ -68,21 +81,22 @@ class ContrastLevel:
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastOutcome:
-    """What a contrast says of two levels that are one of two.
+    """What a contrast says of a level of operations and one of bytes.
 
-    `decided`: the level that stayed, where one did and no load had more of both. `level`: the load that `reason` is
-    about. `size_now_kib`: of an operation of the step.
+    `decided`: the one that is limited. `level`: the load that `reason` is about. `size_now_kib`: of an operation of
+    the step. `exceeded`: of what a load moved more than the step.
     """
 
     reason: Reason
     level: ContrastLevel
     size_now_kib: float
     decided: LevelElsewhere | None = None
+    exceeded: frozenset[Resource] = frozenset()
 
     @property
     def contradicts(self) -> bool:
         """Whether a load right after the step had less, or more, of both than what is taken for limits."""
-        return self.level.follows and self.reason in ("less", "more")
+        return self.level.follows and self.reason in ("less", "more", "each")
 
 
 def levels_of(contrasts: Sequence[SampledContrast]) -> Iterator[ContrastLevel]:
@@ -112,13 +126,17 @@ def level_of(device: Device, sampled: SampledContrast) -> ContrastLevel | None:
     iops, moved = float(served[alike].mean()), float(mib_per_s[alike].mean())
     if moved <= 0:
         return None
+    waiting = median_of_finite(in_flight[alike])
+    contrast = sampled.contrast
+    kept_kib = contrast.in_flight * contrast.block_size_bytes / KIB_BYTES
     return ContrastLevel(
         iops=iops,
         mib_per_s=moved,
-        in_flight=median_of_finite(in_flight[alike]),
+        in_flight=waiting,
         mix=mix_of(device, alike),
-        window_s=sampled.contrast.window_s,
+        window_s=contrast.window_s,
         follows=sampled.follows,
+        queued=waiting * moved * KIB_PER_MIB / iops / kept_kib,
     )
 
 
@@ -138,20 +156,19 @@ def mix_of(device: Device, during: slice | Mask) -> Mix | None:
 def outcome_of(
     now: Mapping[Resource, Plateau], device: Device, levels: Sequence[ContrastLevel]
 ) -> ContrastOutcome | None:
-    """Return what contrasts say of two levels; None where none has the step's mix and operations of another size.
+    """Return what contrasts say of operations and bytes; None where none has the step's mix and another size.
 
     Args:
-        now: the levels of both, at one time and of one direction.
-        device: the volume in the step.
+        now: the levels of both at one time and of one direction, or the one that the step itself tells.
+        device: the volume in the step, in that direction where there is one.
         levels: of contrasts.
     """
-    if len(now) < len(RESOURCES):
+    rates = _rates(now, device)
+    if rates is None:
         return None
-    first, last = max(level.first for level in now.values()), min(level.last for level in now.values())
-    if first >= last:
-        return None
-    mix: Mix | Direction | None = now["iops"].direction or mix_of(device, slice(first, last))
-    size_now_kib = now["throughput"].level * KIB_PER_MIB / now["iops"].level
+    first, last = _span(now)
+    mix: Mix | Direction | None = next(iter(now.values())).direction or mix_of(device, slice(first, last))
+    size_now_kib = rates["throughput"] * KIB_PER_MIB / rates["iops"]
     usable = [
         level
         for level in levels
@@ -159,36 +176,77 @@ def outcome_of(
     ]
     if not usable:
         return None
+    exceeded = frozenset(
+        resource
+        for resource in RESOURCES
+        if any(level.of(resource) > rates[resource] * SAME_RATE for level in usable)
+    )
+    reason, resource, level = _judged(usable, rates, exceeded, size_now_kib)
+    decided = None
+    if resource is not None:
+        decided = LevelElsewhere(
+            resource=resource,
+            level=level.of(resource),
+            window_s=level.window_s,
+            size_kib=level.size_kib,
+            size_now_kib=size_now_kib,
+            is_contrast=True,
+        )
+    return ContrastOutcome(
+        reason=reason, level=level, size_now_kib=size_now_kib, decided=decided, exceeded=exceeded
+    )
+
+
+def _span(now: Mapping[Resource, Plateau]) -> tuple[int, int]:
+    return max(level.first for level in now.values()), min(level.last for level in now.values())
+
+
+def _rates(now: Mapping[Resource, Plateau], device: Device) -> dict[Resource, float] | None:
+    """What the step gave of each resource at the levels' time; None where one of them is not known."""
+    first, last = _span(now) if now else (0, 0)
+    if first >= last:
+        return None
+    rates: dict[Resource, float] = {}
+    for resource in RESOURCES:
+        carried = device.carried(resource)
+        typical = None if carried is None else median(carried[first:last])
+        rate = now[resource].level if resource in now else typical
+        if not rate:
+            return None
+        rates[resource] = rate
+    return rates
+
+
+def _judged(
+    usable: Sequence[ContrastLevel],
+    rates: Mapping[Resource, float],
+    exceeded: frozenset[Resource],
+    size_now_kib: float,
+) -> tuple[Reason, Resource | None, ContrastLevel]:
+    """Return why something is decided or not, what is limited, and the load that says so."""
     staying = [
         (resource, level)
         for level in usable
         for resource in RESOURCES
-        if _ratio(level.of(resource), now[resource].level) <= SAME_RATE
+        if _ratio(level.of(resource), rates[resource]) <= SAME_RATE
+        and (level.queued >= QUEUED_MIN or exceeded == {_RIVALS[resource]})
     ]
-    more = [level for level in usable if _gives_more(level, now)]
-    less = [level for level in usable if _gives_less(level, now)]
-    if more or len({resource for resource, _ in staying}) != 1:
-        reason: Reason = "more" if more else "both" if staying else "less" if less else "neither"
-        witnesses = (*more, *(level for _, level in staying), *less, *usable)
-        return ContrastOutcome(reason=reason, level=witnesses[0], size_now_kib=size_now_kib)
-    resource, level = staying[0]
-    decided = LevelElsewhere(
-        resource=resource,
-        level=level.of(resource),
-        window_s=level.window_s,
-        size_kib=level.size_kib,
-        size_now_kib=size_now_kib,
-        is_contrast=True,
-    )
-    return ContrastOutcome(reason="decided", level=level, size_now_kib=size_now_kib, decided=decided)
-
-
-def _gives_less(level: ContrastLevel, now: Mapping[Resource, Plateau]) -> bool:
-    return all(level.of(resource) * SAME_RATE < now[resource].level for resource in RESOURCES)
-
-
-def _gives_more(level: ContrastLevel, now: Mapping[Resource, Plateau]) -> bool:
-    return all(level.of(resource) > now[resource].level * SAME_RATE for resource in RESOURCES)
+    more = [level for level in usable if all(level.of(one) > rates[one] * SAME_RATE for one in RESOURCES)]
+    less = [level for level in usable if all(level.of(one) * SAME_RATE < rates[one] for one in RESOURCES)]
+    if more:
+        return "more", None, more[0]
+    if len({resource for resource, _ in staying}) > 1:
+        return "both", None, staying[0][1]
+    if len(exceeded) > 1:
+        return "each", None, usable[0]
+    if staying:
+        resource, level = staying[0]
+        return "decided", resource, level
+    for resource in RESOURCES:
+        if exceeded == {_RIVALS[resource]} and len({level.size_kib > size_now_kib for level in usable}) > 1:
+            passed = max(usable, key=lambda level: level.of(_RIVALS[resource]))
+            return "remains", resource, passed
+    return ("less", None, less[0]) if less else ("neither", None, usable[0])
 
 
 def _sum_of(values: Floats) -> float:

@@ -50,7 +50,7 @@ def limits_of_disks(case: Case) -> Iterator[Cause]:
             checks=tuple(check.holds for check in plateau.checks),
             one_of_two=bool(either),
             decided_by=decided_by(plateau),
-            confidence_max=1.0 if longest.elsewhere is None else DECIDED_ELSEWHERE_MAX,
+            confidence_max=DECIDED_ELSEWHERE_MAX if longest.is_decided_elsewhere else 1.0,
             evidence=(
                 *_rows(case, longest),
                 *elsewhere_rows(case, longest.elsewhere),

@@ -80,7 +80,9 @@ CAUSES = (
             " then says that it is one of the two, unless another time of the cell decides: the same level with"
             " operations of other sizes. Mostly that is a contrast of sizes: loads of 5 s after a step of"
             " `fio`, or of reads after the last step of a volume's first cell (`size_contrast`). The rate that"
-            " stays within 5 % is limited; a load of reads decides nothing of writes. Where neither stays, or the"
+            " stays within 5 % is limited, and so is one that neither larger nor smaller operations raise while"
+            " they raise the other; a load of reads decides nothing of writes. A limit of which such a load moves"
+            " more is not named, whatever named it. Where neither stays, or the"
             " volume gives less or more of both (credits came back), it remains one of the two, and the finding"
             " says why. Of a stack of devices (LVM, md, dm-crypt, thin volumes) or a btrfs over"
             " several disks, the disks' own counters are judged as well, one by one and together: a layer merges"
@@ -157,7 +159,7 @@ def _limits(case: Case) -> Iterator[Cause]:
             checks=tuple(checks),
             one_of_two=bool(either),
             decided_by=decided_by(plateau),
-            confidence_max=1.0 if case.level_elsewhere is None else DECIDED_ELSEWHERE_MAX,
+            confidence_max=DECIDED_ELSEWHERE_MAX if case.limited.is_decided_elsewhere else 1.0,
             evidence=(
                 *plateau_rows(case, plateau),
                 *elsewhere_rows(case, case.level_elsewhere),

@@ -28,10 +28,12 @@ DECIDED_ELSEWHERE_MAX = PRIOR_MAX
 """Confidence of a limit that another time of the cell decides, at most: in the lab a limit lasts for one step."""
 _UNDECIDED: dict[Reason, str] = {
     "decided": "",
+    "remains": "",
     "neither": "neither is the level of this step, so that it decides nothing",
     "both": "one size keeps the operations and another one the bytes, so that it decides nothing",
     "less": "less of both than in this step, which contradicts either limit; something else held it back then",
     "more": "more of both than in this step, which contradicts either limit: it was higher then, or there is none",
+    "each": "one size had more operations than this step and another one more bytes, which contradicts either",
 }
 """Why a contrast of sizes does not tell a limit of operations from one of bytes."""
 COUNTED_FULL = 0.8
@@ -116,6 +118,13 @@ def contrast_rows(contrast: ContrastOutcome | None) -> Iterator[EvidenceRow]:
         resource = contrast.decided.resource
         limited, free = ("operations", "bytes") if resource == "iops" else ("bytes", "operations")
         same, changed = (iops, moved) if resource == "iops" else (moved, iops)
+        if contrast.reason == "remains":
+            text = (
+                f"{with_sizes}, the volume gave {changed}, which is more than in this step, and with neither larger"
+                f" nor smaller operations more {limited}: {limited} are limited, and not {free}"
+            )
+            yield row("size_contrast", contrast.decided.level, "1/s" if resource == "iops" else "MiB/s", text)
+            return
         text = f"{with_sizes}, the volume gave {same} as well, and {changed}: {limited} are limited, and not {free}"
         yield row("size_contrast", contrast.decided.level, "1/s" if resource == "iops" else "MiB/s", text)
         return

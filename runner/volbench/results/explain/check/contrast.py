@@ -1,0 +1,51 @@
+"""What a load with operations of another size has against a limit: a volume that moved more has no limit there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from volbench.results.explain.check.objection import Objection
+from volbench.results.explain.evidence.device import RESOURCES, Device, Resource
+from volbench.results.explain.evidence.levels_elsewhere import KIB_PER_MIB, SIZES_APART
+from volbench.results.explain.evidence.size_contrasts import ContrastLevel, mix_of
+from volbench.results.explain.wording import amount, number
+from volbench.results.stats.grid import Mask, median
+
+MOVED_ABOVE = 1.25
+"""A load that is a quarter above a level for three intervals and more: what a meter saved up makes up for less."""
+
+
+def contrast_objections(
+    resource: Resource, level: float, device: Device, inside: Mask, loads: Sequence[ContrastLevel]
+) -> Iterator[Objection]:
+    """Yield what loads with operations of other sizes have against a limit.
+
+    More of the other resource as well tells that the limit was a higher one by then, where the load came right
+    after the step, or that there is none.
+
+    Args:
+        resource, level: what is said to be limited, and to how much, in operations or MiB a second.
+        device: what has the limit, in the step.
+        inside: the intervals of the finding, shape (buckets,).
+        loads: levels of contrasts.
+    """
+    rates = {one: None if (values := device.carried(one)) is None else median(values[inside]) for one in RESOURCES}
+    iops, mib_per_s = rates["iops"], rates["throughput"]
+    if not iops or not mib_per_s:
+        return
+    other: Resource = "throughput" if resource == "iops" else "iops"
+    mix, size_kib = mix_of(device, inside), mib_per_s * KIB_PER_MIB / iops
+    for load in loads:
+        low, high = sorted((load.size_kib, size_kib))
+        if mix is None or load.mix != mix or high < SIZES_APART * low or load.of(resource) <= MOVED_ABOVE * level:
+            continue
+        both = load.of(other) > MOVED_ABOVE * (rates[other] or 0.0)
+        if both and not load.follows:
+            continue
+        when = "after the step" if load.follows else "after the last step of the volume's first cell"
+        text = (
+            f"{when} the volume gave {amount(load.of(resource), resource)} with operations of"
+            f" {number(load.size_kib)} KiB, above the {amount(level, resource)} that the limit is said to be"
+        )
+        yield Objection(law="consistency", text=text, claimed=level, recorded=load.of(resource), refutes=not both)
+        return
