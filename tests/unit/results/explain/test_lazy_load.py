@@ -7,11 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kernel_throttle import case_of as recorded_run
+from kernel_throttle import with_columns
 
 from volbench.core.profile.resolve import resolve
 from volbench.results.explain.case import Case
 from volbench.results.explain.findings import explain_case
 from volbench.results.explain.recordings.directory import explain_recorded
+from volbench.results.explain.rules.volume.few_operations import few_operations
 from volbench.results.explain.rules.volume.lazy_load import lazy_load_findings
 from volbench.results.stats.grid import Floats, Grid
 from volbench.results.store.series import SeriesKey
@@ -88,6 +91,81 @@ def causes(case: Case) -> set[str]:
     return {finding.cause for finding in explain_case(case).findings}
 
 
+REAL_STEPS = ("no-plan", "pool")
+"""Of tests/fixtures/kernel-throttle/restored-volume: blocks that arrive at 4 MiB/s, and a pool that holds all."""
+
+
+@pytest.mark.parametrize("step", REAL_STEPS)
+def test_a_server_on_a_restored_volume_whose_pool_then_holds_all_is_named(step: str) -> None:
+    """Reads end once the pool has all: fewer than at first, but many more for a while, each a hundredth as long."""
+    findings = explain_case(recorded_run("restored-volume", step)).findings
+    assert LAZY in {finding.cause for finding in findings}
+    assert "storage.degraded" not in {finding.cause for finding in findings}
+
+
+@pytest.mark.parametrize("step", REAL_STEPS)
+def test_the_same_volume_is_degraded_where_its_writes_were_as_slow(step: str) -> None:
+    """Real reads of a restored volume, with writes that take as long: slow whatever is touched."""
+    case = recorded_run("restored-volume", step)
+    device = case.device
+    assert device is not None
+    assert device.r_await_ms is not None
+    columns = {("diskstats", "w_await_ms", device.entity): np.fmax(device.r_await_ms, device.w_await_ms)}
+    assert list(lazy_load_findings(with_columns(case, columns))) == []
+
+
+@pytest.mark.parametrize("step", REAL_STEPS)
+def test_no_read_that_becomes_faster_at_once_is_named(step: str) -> None:
+    """Real reads, those before the volume was fast at one level, so that the fall is one step."""
+    case = recorded_run("restored-volume", step)
+    device = case.device
+    assert device is not None
+    assert device.r_await_ms is not None
+    slow = device.r_await_ms > 20
+    columns = {("diskstats", "r_await_ms", device.entity): np.where(slow, 200.0, device.r_await_ms)}
+    assert list(lazy_load_findings(with_columns(case, columns))) == []
+
+
+@pytest.mark.parametrize(("slow_writes", "asks"), [(False, True), (True, False)])
+def test_a_degraded_volume_whose_reads_alone_are_slow_is_to_be_read_again(slow_writes: bool, asks: bool) -> None:
+    """Whether a second read is fast is what tells a restored volume, where its reads have not become faster yet."""
+    slow_ms = noisy(250.0)
+    case = case_of(noisy(16.0), slow_ms, writes=4.0, w_await=slow_ms if slow_writes else 2.0)
+    (finding,) = few_operations(case)
+    assert ("a second time" in finding.advice) is asks
+
+
+def hydrated(chunks: int, per_s: float, *, clients: float = 4.0, base_ms: float = BASE_MS) -> tuple[Floats, Floats]:
+    """Reads and their mean time where the rate at which chunks arrive is the limit: clients wait for it."""
+    random = np.random.default_rng(5)
+    left, reads, waits = 1.0, [], []
+    for _ in range(SECONDS):
+        count = 0.0
+        for _ in range(50):
+            rate = min(per_s / max(left, 1e-9), clients / base_ms * 1000)
+            left *= float(np.exp(-rate / 50 / chunks))
+            count += rate / 50
+        count *= random.lognormal(0, 0.05)
+        reads.append(count)
+        waits.append(clients / count * 1000)
+    return np.array(reads), np.array(waits)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize(("chunks", "per_s"), [(90, 8.0), (540, 40.0), (2000, 80.0)])
+def test_blocks_that_arrive_at_a_fixed_rate_are_named(chunks: int, per_s: float, recorded: bool) -> None:
+    """Reads fall at an even pace, and at last within two seconds: on a scale of logarithms that is one step."""
+    assert LAZY in causes(case_of(*hydrated(chunks, per_s), writes=50.0, recorded=recorded))
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_fall_in_the_first_part_of_a_long_step_is_named(recorded: bool) -> None:
+    """All is touched after a sixth of the step, and reads go on: data larger than the pool."""
+    reads, waits = hydrated(180, 10.0)
+    case = case_of(np.r_[reads, np.full(300, reads[-1])], np.r_[waits, np.full(300, waits[-1])], recorded=recorded)
+    assert LAZY in causes(case)
+
+
 @pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.parametrize(("blocks", "seed"), [(50_000, 1), (80_000, 2), (120_000, 3)])
 def test_a_restored_volume_is_named_and_nothing_else_of_the_volume(blocks: int, seed: int, recorded: bool) -> None:
@@ -151,6 +229,54 @@ def _degraded_at_first() -> Case:
     return case_of(noisy(12.0 / waits * 1000), noisy(waits), w_await=waits)
 
 
+def _reads_that_recover(waits: Floats) -> Case:
+    """A closed loop of reads on a volume that becomes fast in a time of its own; writes are fast all along."""
+    return case_of(12.0 / waits * 1000, waits)
+
+
+def _recovers_by_halves() -> Case:
+    return _reads_that_recover(noisy(16.0 * np.exp(-np.arange(SECONDS) / 30) + 0.8))
+
+
+def _recovers_soon() -> Case:
+    return _reads_that_recover(noisy(160.0 * np.exp(-np.arange(SECONDS) / 8) + 0.8))
+
+
+def _recovers_more_and_more_slowly() -> Case:
+    return _reads_that_recover(noisy(160.0 / (np.arange(SECONDS) + 8) + 0.8))
+
+
+def _burst_begins() -> Case:
+    """Reads waited for a meter of their own until credits came, and wait no longer."""
+    return _reads_that_recover(noisy(np.where(np.arange(SECONDS) < 30, 80.0, 1.0)))
+
+
+def _burst_begins_in_two_steps() -> Case:
+    return _reads_that_recover(
+        noisy(np.select([np.arange(SECONDS) < 20, np.arange(SECONDS) < 40], [100.0, 50.0], 4.0))
+    )
+
+
+def _pool_warms_up_on_a_disk() -> Case:
+    """A cold pool on a disk whose writes go to its cache: the queue becomes shorter as pages are cached."""
+    queue = np.maximum(12.0 * np.exp(-np.arange(SECONDS) / 25), 0.3)
+    rate = 150.0 * queue / (1 + queue)
+    return case_of(noisy(rate), noisy(queue / rate * 1000))
+
+
+def _pool_warms_up_on_a_disk_within_seconds() -> Case:
+    """Reads end; of the last ones each had the disk for itself."""
+    queue = np.maximum(12.0 * np.exp(-np.arange(SECONDS) / 6), 0.02)
+    rate = 150.0 * queue / (1 + queue)
+    return case_of(noisy(rate), noisy(queue / rate * 1000))
+
+
+def _scan_ends() -> Case:
+    """Large reads of a scan become single pages little by little: operations are smaller, the volume no faster."""
+    reads, waits = restored(80_000)
+    return with_columns(case_of(reads, waits), {("diskstats", "read_mib_per_s", "nvme1n1"): reads * waits / 20})
+
+
 def _slower_and_slower() -> Case:
     reads, waits = restored(120_000)
     return case_of(reads[::-1], waits[::-1])
@@ -172,6 +298,14 @@ def _idle() -> Case:
         _slow_region,
         _slow_region_left,
         _degraded_at_first,
+        _recovers_by_halves,
+        _recovers_soon,
+        _recovers_more_and_more_slowly,
+        _burst_begins,
+        _burst_begins_in_two_steps,
+        _pool_warms_up_on_a_disk,
+        _pool_warms_up_on_a_disk_within_seconds,
+        _scan_ends,
         _slower_and_slower,
         _idle,
     ],
@@ -194,16 +328,19 @@ def test_a_fall_that_the_statements_do_not_feel_is_not_named() -> None:
     assert LAZY not in causes(case)
 
 
-def _iostat(reads: Floats, r_await: Floats, w_await: Floats) -> str:
+def _iostat(reads: Floats, r_await: Floats, w_await: Floats, writes: Floats | float = 200.0) -> str:
     """The text of `iostat -xt 1`, sysstat 12."""
+    each_write = np.broadcast_to(np.asarray(writes, dtype=np.float64), reads.shape)
     heading = "Device r/s rkB/s r_await w/s wkB/s w_await f/s f_await aqu-sz %util"
     lines = ["Linux 6.1.0-28-amd64 (db) \t01/31/26 \t_x86_64_\t(4 CPU)", ""]
-    for second, (count, read_ms, write_ms) in enumerate(zip(reads, r_await, w_await, strict=True)):
-        queue = (count * read_ms + 200 * write_ms) / 1000
+    columns = zip(reads, r_await, w_await, each_write, strict=True)
+    for second, (count, read_ms, write_ms, per_s) in enumerate(columns):
+        queue = (count * read_ms + per_s * write_ms) / 1000
         lines += [
             f"01/31/26 10:{second // 60:02d}:{second % 60:02d}",
             heading,
-            f"nvme1n1 {count:.2f} {16 * count:.2f} {read_ms:.2f} 200 3200 {write_ms:.2f} 0 0 {queue:.2f} 90",
+            f"nvme1n1 {count:.2f} {16 * count:.2f} {read_ms:.2f} {per_s:.2f} {16 * per_s:.2f} {write_ms:.2f}"
+            f" 0 0 {queue:.2f} 90",
             "",
         ]
     return "\n".join(lines)
@@ -219,3 +356,17 @@ def test_a_recording_of_iostat_tells_a_restored_volume_from_one_that_was_slow_as
     explanation = explain_recorded(tmp_path)
     named = {row.cause for timeline in explanation.timelines for row in timeline.findings}
     assert (LAZY in named) is is_restored
+
+
+@pytest.mark.parametrize("step", REAL_STEPS)
+def test_a_recording_of_a_real_restored_volume_is_named(tmp_path: Path, step: str) -> None:
+    """The kernel's counters of a real step, as iostat would print them: no statements, and no client."""
+    device = recorded_run("restored-volume", step).device
+    assert device is not None
+    columns = [
+        np.nan_to_num(values) for values in (device.reads, device.r_await_ms, device.w_await_ms, device.writes)
+    ]
+    (tmp_path / "iostat.txt").write_text(_iostat(*columns))
+    named = {row.cause for timeline in explain_recorded(tmp_path).timelines for row in timeline.findings}
+    assert LAZY in named
+    assert "storage.degraded" not in named

@@ -10,6 +10,7 @@ from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
+from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.rule import CACHE_TAKEN, FEW_OPERATIONS, LAZY_LOAD, Rule
 from volbench.results.explain.rules.host.foreign import others_have_most
 from volbench.results.explain.rules.shared_evidence import (
@@ -22,6 +23,13 @@ from volbench.results.explain.rules.shared_evidence import (
 from volbench.results.explain.rules.volume.credits import first_empty
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Mask, mean, median, quantile
+
+READ_TIMES = 3.0
+"""Times a write's time that a read takes, from which on reads alone are slow: one queue makes both wait alike."""
+_READ_AGAIN = (
+    " Reads alone are slow: read the same blocks a second time (fio or dd over the device). If that is fast, the"
+    " volume was made from a snapshot and fetches each block at its first touch."
+)
 
 
 def few_operations(case: Case) -> Iterator[Cause]:
@@ -95,8 +103,17 @@ def few_operations(case: Case) -> Iterator[Cause]:
         evidence=(*rows, *_more_traffic(case, first), *loss_rows(effects), *context(case)),
         advice="The cause is outside this host's own load: ask for the volume's own history (credit balance, volume"
         " status, provider events), for snapshots and neighbours on the same storage. More provisioned IOPS are"
-        " no answer to a volume that does not give a tenth of the least.",
+        " no answer to a volume that does not give a tenth of the least."
+        + (_READ_AGAIN if _reads_alone(device, few) else ""),
     )
+
+
+def _reads_alone(device: Device, few: Mask) -> bool:
+    """Return whether writes of these intervals are fast; not where there are none."""
+    if device.r_await_ms is None or device.w_await_ms is None:
+        return False
+    reads, writes = (median(waits[few]) for waits in (device.r_await_ms, device.w_await_ms))
+    return bool(reads and writes and reads >= READ_TIMES * writes)
 
 
 def _is_at_limit(case: Case, few: Mask) -> bool:
