@@ -13,7 +13,7 @@ from step_context import Kept, context_on
 
 from volbench.core.records.series import SeriesRow
 from volbench.core.records.steps.restored import RestoredStep, WarmUpPlan
-from volbench.errors import UsageError
+from volbench.errors import StepFailed, UsageError
 from volbench.measure.workload.oltp import restored
 from volbench.measure.workload.oltp.restored import Restored, warm_up_of
 
@@ -116,3 +116,59 @@ def test_a_volume_whose_blocks_are_all_there_is_refused(
 
 def test_each_plan_has_its_own_reading() -> None:
     assert set(restored._PLANS) == set(get_args(WarmUpPlan))
+
+
+class PoolServer:
+    """Answers what the plan `pool` asks: pages in the pool, the percent of a dump, how dump and load go on."""
+
+    def __init__(self, *, status: str = "Buffer pool(s) dump completed") -> None:
+        self.pages, self.percent, self.status = 5120, 25, status
+        self.asked: list[str] = []
+
+    def query(self, sql: str) -> list[tuple[object, ...]]:
+        self.asked.append(sql)
+        if sql.startswith("SET GLOBAL innodb_buffer_pool_dump_pct = "):
+            self.percent = int(sql.rpartition(" ")[2])
+        if "@@GLOBAL.innodb_buffer_pool_dump_pct" in sql:
+            return [(self.percent,)]
+        if "pages_data" in sql:
+            return [("Innodb_buffer_pool_pages_data", str(self.pages))]
+        return [("status", self.status)] if sql.startswith("SHOW") else []
+
+
+@pytest.mark.parametrize(("asked", "listed"), [(None, 25), (100, 100), (40, 40)])
+def test_a_dump_lists_what_the_step_asks_for_else_what_the_server_is_set_to(
+    tmp_path: Path, asked: int | None, listed: int
+) -> None:
+    server = PoolServer()
+    context, _ = context_on(tmp_path, server=server)
+    dump = restored._dump_pool(RestoredStep(name="r", plan="pool", dump_pct=asked), context)
+    assert (dump.pages, dump.percent) == (5120, listed)
+    assert (f"SET GLOBAL innodb_buffer_pool_dump_pct = {asked}" in server.asked) is (asked is not None)
+
+
+def test_a_dump_of_a_part_of_the_pool_is_said_with_the_servers_own_counts() -> None:
+    (text,) = restored._dump_notes(restored.PoolDump(pages=5120, percent=25), 1402)
+    assert "25 % of the pool's 5,120 pages" in text
+    assert "held 1,402 as the load began" in text
+    assert list(restored._dump_notes(restored.PoolDump(pages=5120, percent=100), 5200)) == []
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        "Cannot open './ib_buffer_pool' for reading: No such file or directory",
+        "Error parsing './ib_buffer_pool', unable to load buffer pool (stage 1)",
+        "Buffer pool(s) load aborted on request",
+    ],
+)
+def test_a_list_that_the_server_cannot_load_ends_the_step_with_what_it_says(tmp_path: Path, status: str) -> None:
+    context, _ = context_on(tmp_path, server=PoolServer(status=status))
+    with pytest.raises(StepFailed) as failure:
+        restored._until(context, restored._POOL_STATUS, math.inf, "the buffer pool's pages were not loaded")
+    assert failure.value.evidence == status
+
+
+def test_a_percent_of_a_dump_is_of_the_plan_that_makes_one() -> None:
+    with pytest.raises(ValueError, match="makes no dump"):
+        RestoredStep(name="r", plan="tables", dump_pct=100)

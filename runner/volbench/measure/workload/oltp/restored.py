@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -36,6 +37,10 @@ _P95 = "latency_ms_p95"
 _TPS = "tps"
 _POOL_STATUS = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_load_status'"
 _DUMP_STATUS = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_dump_status'"
+_PAGES_STATUS = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_data'"
+_DUMP_PCT = "SELECT @@GLOBAL.innodb_buffer_pool_dump_pct"
+_FAILED = re.compile(r"^(cannot|error|unable)|aborted", re.IGNORECASE)
+"""How the server says that it does not go on with a dump or a load (buf0dump.cc, of MySQL and of MariaDB)."""
 _ASK_S = 0.5
 
 
@@ -58,6 +63,14 @@ class _P95Kept:
     def histogram(self, row: HistogramRow) -> None:
         """Pass a row on."""
         self.inner.histogram(row)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolDump:
+    """What the dump was made of, by the server: pages that the pool held, and the percent of them that it lists."""
+
+    pages: int
+    percent: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +107,7 @@ class Restored(Workload[RestoredStep]):
     def run(self, step: RestoredStep, ctx: StepContext) -> StepOutcome:
         """Run plan and load. Raises StepFailed."""
         tables = table_names(ctx.server, ctx.dataset.schema_name)
-        if step.plan == "pool":
-            _dump_pool(ctx, step.timeout_s)
+        dump = _dump_pool(step, ctx) if step.plan == "pool" else None
         ctx.server.stop()
         try:
             make_cold(ctx.server.data_dir)
@@ -107,11 +119,12 @@ class Restored(Workload[RestoredStep]):
             if not ctx.server.alive():
                 ctx.server.start(EMPTY_POOL)
         plan_s = ctx.clock.now_s() - begun_s
+        pages = _pool_pages(ctx)
         recorder = _P95Kept(ctx.record)
         outcome = self._load.run(_load(step), replace(ctx, record=recorder))
         warm_up = warm_up_of(recorder.rows)
-        values = {"plan_s": plan_s}
-        notes = list(outcome.notes)
+        values = {"plan_s": plan_s, **({} if pages is None else {"pool_pages": float(pages)})}
+        notes = [*outcome.notes, *(() if dump is None else _dump_notes(dump, pages))]
         if warm_up is None:
             notes.append("too few seconds with transactions to say when p95 became normal")
         else:
@@ -129,7 +142,12 @@ class Restored(Workload[RestoredStep]):
             outcome,
             metrics={**latencies, **{name: metric(name, value) for name, value in values.items()}},
             notes=tuple(notes),
-            details={**outcome.details, "restored_at_s": begun_s, "plan": step.plan},
+            details={
+                **outcome.details,
+                "restored_at_s": begun_s,
+                "plan": step.plan,
+                **({} if dump is None else {"pool_pages_at_dump": dump.pages, "dump_pct": dump.percent}),
+            },
         )
 
 
@@ -215,7 +233,7 @@ def _read_tables(step: RestoredStep, ctx: StepContext, tables: list[str], until:
 def _load_pool(step: RestoredStep, ctx: StepContext, tables: list[str], until: float) -> None:
     del step, tables
     ctx.server.start(LOADED_POOL)
-    _until(ctx, _POOL_STATUS, until, "the buffer pool's pages were not loaded in time")
+    _until(ctx, _POOL_STATUS, until, "the buffer pool's pages were not loaded")
 
 
 _PLANS: Mapping[WarmUpPlan, Callable[[RestoredStep, StepContext, list[str], float], None]] = {
@@ -226,9 +244,36 @@ _PLANS: Mapping[WarmUpPlan, Callable[[RestoredStep, StepContext, list[str], floa
 }
 
 
-def _dump_pool(ctx: StepContext, timeout_s: float) -> None:
+def _dump_pool(step: RestoredStep, ctx: StepContext) -> PoolDump:
+    """List the pool's pages in the server's file; the restart that follows undoes the setting. Raise StepFailed."""
+    if step.dump_pct is not None:
+        ctx.server.query(f"SET GLOBAL innodb_buffer_pool_dump_pct = {step.dump_pct}")
+    percent = float(str(ctx.server.query(_DUMP_PCT)[0][0]))
+    pages = _pool_pages(ctx)
     ctx.server.query("SET GLOBAL innodb_buffer_pool_dump_now = ON")
-    _until(ctx, _DUMP_STATUS, time.monotonic() + timeout_s, "the buffer pool's pages were not listed in time")
+    _until(
+        ctx,
+        _DUMP_STATUS,
+        time.monotonic() + step.timeout_s,
+        "the buffer pool's pages were not listed",
+    )
+    return PoolDump(pages=pages or 0, percent=percent)
+
+
+def _dump_notes(dump: PoolDump, pages: int | None) -> Iterator[str]:
+    """Yield what the plan `pool` brought back, where it is not the whole pool."""
+    if dump.percent < 100:
+        after = "" if pages is None else f", and the pool held {pages:,} as the load began"
+        yield (
+            f"the dump lists {dump.percent:g} % of the pool's {dump.pages:,} pages, the most recently used ones"
+            f" (innodb_buffer_pool_dump_pct){after}; `dump_pct: 100` lists all"
+        )
+
+
+def _pool_pages(ctx: StepContext) -> int | None:
+    """Return the pages in the buffer pool, by the server; None where it does not say."""
+    rows = ctx.server.query(_PAGES_STATUS)
+    return int(str(rows[0][1])) if rows else None
 
 
 def _until(ctx: StepContext, status: str, until: float, failure: str) -> None:
@@ -239,6 +284,8 @@ def _until(ctx: StepContext, status: str, until: float, failure: str) -> None:
         progress_text = str(rows[0][1]) if rows else ""
         if "completed" in progress_text:
             return
+        if _FAILED.search(progress_text):
+            raise StepFailed(failure, where="buffer pool", evidence=progress_text)
         if ctx.cancelled.wait(_ASK_S):
             break
-    raise StepFailed(failure, where="buffer pool", evidence=progress_text)
+    raise StepFailed(f"{failure} in time", where="buffer pool", evidence=progress_text)
