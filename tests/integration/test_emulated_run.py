@@ -11,6 +11,7 @@ import live_run
 import pytest
 
 from volbench.machine.volume.emulated.status import list_volumes
+from volbench.results.store.histograms import load_histograms
 from volbench.results.store.series import Series, SeriesKey, read_series
 
 pytestmark = pytest.mark.emulator
@@ -91,7 +92,7 @@ def _is_labelled(run: Path) -> None:
 
 @pytest.mark.mysqld
 def test_a_volume_that_falls_behind_its_model_makes_the_step_invalid(local: live_run.Bench, root: Path) -> None:
-    """With a limit of no late operation at all, any machine falls behind; the reason is in every report."""
+    """With a limit of no lateness at all, any machine falls behind; the reason is in every report."""
     spec = f"emulated:local-nvme?size=20GiB&dir={root}"
     ended = run_on(local, spec, live_run.AT_FULL_SPEED, "limits.emulator_late=0")
     assert ended.code in live_run.FINISHED, ended.output
@@ -100,3 +101,6 @@ def test_a_volume_that_falls_behind_its_model_makes_the_step_invalid(local: live
     assert not step.valid
     assert any("fell behind its model" in reason for reason in step.invalid_reasons), step.invalid_reasons
     assert "fell behind its model" in (local.directory.path / "report.md").read_text()
+    merged = load_histograms(local.directory.cell_dir(result.cell_id) / "histograms.parquet").merged(measured=True)
+    events = {key.source: int(table.events.sum()) for key, table in merged.items()}
+    assert events["lateness read"] > 100, events

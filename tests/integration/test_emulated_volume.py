@@ -113,6 +113,8 @@ def test_latency_is_the_profile_s_and_fidelity_is_reported(root: Path) -> None:
         assert mean_us - lateness_us == pytest.approx(model_us, rel=0.05, abs=60)
         assert statistics.median(took) * 1e6 > 740
         assert counters["fidelity"]["operations"] >= len(took)
+        assert sum(each["count"] for each in later["lateness"]) == later["count"]
+        assert sum(each["count"] for each in counters["fidelity"]["lateness"]) == counters["fidelity"]["operations"]
         assert 0 <= counters["fidelity"]["late_share"] < 0.5
 
 

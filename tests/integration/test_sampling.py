@@ -18,7 +18,7 @@ from volbench.measure.sample.config import SamplingConfig
 from volbench.measure.sample.controller import SamplingProcess
 from volbench.measure.sample.parsers.performance_schema import DIGESTS_MAX
 from volbench.measure.sample.raw import SourcePresence, Tick, read_raw
-from volbench.measure.sample.rows import series_rows, server_histogram_rows
+from volbench.measure.sample.rows import histogram_rows, series_rows
 
 pytestmark = pytest.mark.mysqld
 
@@ -73,7 +73,7 @@ def test_a_servers_sources_become_catalogued_rows(process: SamplingProcess, serv
     assert {row.source for row in rows} >= SERVER_SOURCES
     assert all(SAMPLED[row.source][row.metric].unit and row.value >= 0 for row in rows)
     assert qualities["innodb"].available
-    histograms = list(server_histogram_rows(process.raw_file))
+    histograms = list(histogram_rows(process.raw_file))
     if server.mariadb:
         assert histograms == []
         assert "no statement histograms" in qualities["performance_schema"].reason

@@ -235,7 +235,7 @@ def test_the_limits_of_validity_are_the_defaults() -> None:
         f"stolen CPU | {limits.foreign_cpu * 100:g} % of all CPU time; {limits.cpu_steal * 100:g} %",
         f"{limits.foreign_iops:g} operations per second, and {limits.foreign_share * 100:g} %",
         f"the wall clock was set | {limits.clock_step_s:g} s",
-        f"{limits.emulator_late * 100:g} % of its operations late",
+        f"fell behind its model | {limits.emulator_late * 100:g} % of throughput",
     ):
         assert phrase in text
 

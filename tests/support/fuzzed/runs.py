@@ -199,7 +199,7 @@ def mutated_table(rng: Any, seeds: Sequence[bytes]) -> bytes:
 
 def _raw(path: Path) -> None:
     consume(sampled.series_rows(path))
-    consume(sampled.server_histogram_rows(path))
+    consume(sampled.histogram_rows(path))
 
 
 @cache

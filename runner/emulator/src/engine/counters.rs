@@ -63,6 +63,7 @@ struct OpCounters {
     bytes: AtomicU64,
     nanos: AtomicU64,
     histogram: Histogram,
+    lateness: Histogram,
 }
 
 /// Counters of one kind of operation since the daemon started.
@@ -73,6 +74,8 @@ pub struct OpSnapshot {
     pub bytes: u64,
     pub time_us: u64,
     pub histogram: Vec<Bin>,
+    /// By how much they completed later than due.
+    pub lateness: Vec<Bin>,
 }
 
 /// How far completions were from their due times.
@@ -150,6 +153,7 @@ impl Counters {
         self.lateness_ns.fetch_add(lateness, Relaxed);
         self.lateness_ns_max.fetch_max(lateness, Relaxed);
         self.lateness.count(lateness);
+        self.ops[done.op as usize].lateness.count(lateness);
         if lateness > allowed {
             self.late.fetch_add(1, Relaxed);
             if done.worked.saturating_sub(done.due) > allowed {
@@ -166,6 +170,7 @@ impl Counters {
             bytes: counters.bytes.load(Relaxed),
             time_us: counters.nanos.load(Relaxed) / 1000,
             histogram: counters.histogram.snapshot(),
+            lateness: counters.lateness.snapshot(),
         }
     }
 
@@ -231,6 +236,8 @@ mod tests {
         assert_eq!((fidelity.operations, fidelity.late, fidelity.late_backing), (4, 2, 1));
         assert_eq!(fidelity.late_share, 0.5);
         assert_eq!(fidelity.lateness_us_max, 900.0);
+        assert_eq!(counters.op(Op::Read).lateness, fidelity.lateness);
+        assert!(counters.op(Op::Write).lateness.is_empty());
         assert_eq!((counters.queue_length(), counters.queue_length_max()), (0, 1));
     }
 }

@@ -179,8 +179,8 @@ class ValidityLimits(Record):
     )
     clock_step_s: Seconds = Field(default=0.5)
     emulator_late: Fraction = Field(
-        default=0.01,
-        description="Operations of an emulated volume that completed later than due, beyond its tolerance.",
+        default=0.02,
+        description="Change of throughput, p50 or p95 that late operations of an emulated volume can have made.",
     )
 
 
@@ -287,9 +287,7 @@ class Disturbance(Record):
     """Something outside the cell that delayed it during a step, and at most how much that can have been."""
 
     kind: Literal["foreign_cpu", "cpu_steal", "emulator_late", "foreign_io", "swapping"]
-    size: float = Field(
-        description="Compared with the limit: share of CPU time or of operations, I/O per s, pages."
-    )
+    size: float = Field(description="Compared with the limit: share of CPU time or of a figure, I/O per s, pages.")
     limit: float
     delayed_share_max: float = Field(
         ge=0,

@@ -31,8 +31,8 @@ class LatencyBins:
         """All events, those outside the bins too."""
         return sum(self.counts.values()) + self.below + self.above
 
-    def edge_ms(self, number: int) -> float:
-        """Where bin `number` starts, ms."""
+    def edge_ms(self, number: float) -> float:
+        """Where bin `number` starts, ms; half a bin more is its middle on the log scale."""
         return math.exp(number / self.edge_mult + self.edge_deduct)
 
     def quantile_ms(self, level: float) -> float | None:

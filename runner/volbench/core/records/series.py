@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LATENESS = "lateness"
+"""First word of the source of a histogram of lateness; the second is a kind of an emulated volume's operations."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeriesRow:
@@ -31,7 +34,7 @@ class HistogramRow:
     Args:
         t_s, interval_s: end and length of the interval, seconds since the cell's zero.
         step: name of the step that ran.
-        source: `client` (sysbench events) or `server` (statements).
+        source: `client` (sysbench events), `server` (statements), or `lateness` and a kind of operations.
         events, errors: finished in the interval.
         edge_mult, edge_deduct: bin i starts at exp(i / edge_mult + edge_deduct) ms.
         bin, count: numbers of the non-empty bins, ascending, and their events; equally long.

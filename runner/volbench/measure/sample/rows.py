@@ -8,9 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from volbench.core.records.layout import base_source
-from volbench.core.records.series import HistogramRow, SeriesRow
+from volbench.core.records.series import LATENESS, HistogramRow, SeriesRow
 from volbench.errors import RunUnreadable
+from volbench.measure.sample.change import Change
+from volbench.measure.sample.device.emulator import Emulator
 from volbench.measure.sample.interface import Reading
+from volbench.measure.sample.parsers.emulator import BINS_PER_OCTAVE, LATENESS_BIN
 from volbench.measure.sample.raw import Tick, read_raw
 from volbench.measure.sample.server.performance_schema import GENERATION, STATEMENT_BUCKET, PerformanceSchema
 from volbench.measure.sample.sources import SAMPLERS
@@ -20,6 +23,9 @@ SERVER_EDGE_DEDUCT = math.log(0.01)
 """Edges of the server's bins: each is 10^(1/50) times the one before. Bucket 0 of performance_schema holds what
 took less than 10 us, so bucket i + 1 is bin i."""
 _BUCKET_BELOW, _BUCKET_ABOVE = 0, 449
+LATENESS_EDGE_MULT = BINS_PER_OCTAVE / math.log(2)
+LATENESS_EDGE_DEDUCT = math.log(1e-3)
+"""Edges of the emulator's bins: bin i begins at 2^(i / 4) us, and bin 0, which begins at 0, is what is below."""
 
 
 def series_rows(raw_file: Path) -> Iterator[SeriesRow]:
@@ -34,16 +40,44 @@ def series_rows(raw_file: Path) -> Iterator[SeriesRow]:
         yield from (replace(row, source=source) for row in rates) if component else rates
 
 
-def server_histogram_rows(raw_file: Path) -> Iterator[HistogramRow]:
-    """Statement latencies of each interval; none where the server keeps no histograms. `step` is left empty.
+def histogram_rows(raw_file: Path) -> Iterator[HistogramRow]:
+    """Statement latencies, and the lateness of an emulated volume's operations, of each interval.
 
-    Raises RunUnreadable.
+    None where the server or the volume keeps no histograms. `step` is left empty. Raises RunUnreadable.
     """
     for source, before, after in _pairs(raw_file):
         if source == PerformanceSchema.source:
             row = histogram_of(before, after)
             if row is not None:
                 yield row
+        elif source == Emulator.source:
+            yield from lateness_of(before, after)
+
+
+def lateness_of(before: Reading, after: Reading) -> Iterator[HistogramRow]:
+    """Yield each kind of operation of an emulated volume that ended in the interval, by its lateness."""
+    change = Change(source=Emulator.source, before=before, after=after)
+    if not change.usable or change.grown("uptime_s") is None:
+        return
+    kinds = {entity.rpartition(" ")[0] for name, entity in after.values if name == LATENESS_BIN}
+    for kind in sorted(kinds):
+        earlier, later = (_bins(reading.values, LATENESS_BIN, f"{kind} ") for reading in (before, after))
+        bins = {number: int(count - earlier.get(number, 0)) for number, count in later.items()}
+        inside = {number: count for number, count in sorted(bins.items()) if number and count}
+        if min(bins.values()) >= 0 and any(bins.values()):
+            yield HistogramRow(
+                t_s=after.t_s,
+                interval_s=change.dt_s,
+                step="",
+                source=f"{LATENESS} {kind}",
+                events=sum(bins.values()),
+                errors=0,
+                edge_mult=LATENESS_EDGE_MULT,
+                edge_deduct=LATENESS_EDGE_DEDUCT,
+                bin=tuple(inside),
+                count=tuple(inside.values()),
+                below=bins.get(0, 0),
+            )
 
 
 def _pairs(raw_file: Path) -> Iterator[tuple[str, Reading, Reading]]:
@@ -66,7 +100,7 @@ def histogram_of(before: Reading, after: Reading) -> HistogramRow | None:
     """
     if before.values.get(GENERATION) != after.values.get(GENERATION):
         return None
-    earlier, later = _buckets(before.values), _buckets(after.values)
+    earlier, later = (_bins(reading.values, STATEMENT_BUCKET) for reading in (before, after))
     if not later and not earlier:
         return None
     grown = {number: count - earlier.get(number, 0) for number, count in sorted(later.items())}
@@ -90,10 +124,14 @@ def histogram_of(before: Reading, after: Reading) -> HistogramRow | None:
     )
 
 
-def _buckets(values: Mapping[tuple[str, str], float]) -> dict[int, float]:
-    """Return counts by bucket. Raise RunUnreadable for a bucket that is no number: the file is damaged."""
-    counts = {entity: count for (name, entity), count in values.items() if name == STATEMENT_BUCKET}
+def _bins(values: Mapping[tuple[str, str], float], counter: str, prefix: str = "") -> dict[int, float]:
+    """Return counts by bin, whose number ends the entity. Raise RunUnreadable where it is no number."""
+    counts = {
+        entity.removeprefix(prefix): count
+        for (name, entity), count in values.items()
+        if name == counter and entity.startswith(prefix)
+    }
     try:
         return {int(entity): count for entity, count in counts.items()}
     except ValueError as error:
-        raise RunUnreadable("the samples are damaged", where="samples", evidence=f"a bucket: {error}") from error
+        raise RunUnreadable("the samples are damaged", where="samples", evidence=f"a bin: {error}") from error

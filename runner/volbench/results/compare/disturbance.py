@@ -122,6 +122,7 @@ def disturbances(
     steal_ratio: float | None,
     late_ratio: float | None,
     lateness_s_per_s: float | None,
+    lateness_changes: Mapping[str, float] | None = None,
     unbounded: Sequence[Disturbance] = (),
 ) -> tuple[Disturbance, ...]:
     """What delayed a step from outside, each with its bound; none when no limit is exceeded.
@@ -129,6 +130,7 @@ def disturbances(
     Args:
         cpus: of the machine, None where not known: then stolen time has no bound.
         steal_ratio: of all CPU time. late_ratio: of emulated operations. lateness_s_per_s: theirs, added up.
+        lateness_changes: by which share it can have changed each figure (`validity/lateness.py`).
         unbounded: others that were seen, beyond their limits.
     """
     recorded = list(unbounded)
@@ -138,13 +140,17 @@ def disturbances(
         text = f"the hypervisor took {percent(steal_ratio)} of the CPU (limit {percent(limits.cpu_steal)})"
         share = steal_ratio * cpus if cpus is not None else 1.0
         recorded.append(disturbance("cpu_steal", steal_ratio, limits.cpu_steal, share, text))
-    if late_ratio is not None:
+    if lateness_changes:
+        figure = max(lateness_changes, key=lambda name: lateness_changes[name])
+        evidence = "" if late_ratio is None else f"; {percent(late_ratio)} of them were"
         text = (
-            f"the emulated volume fell behind its model: {percent(late_ratio)} of its operations came late"
-            f" (limit {percent(limits.emulator_late)})"
+            f"the emulated volume fell behind its model: operations that came late can have changed {figure} by"
+            f" {percent(lateness_changes[figure])} (limit {percent(limits.emulator_late)}{evidence});"
+            " leave the emulator more of the CPUs"
         )
         share = 1.0 if lateness_s_per_s is None else lateness_s_per_s
-        recorded.append(disturbance("emulator_late", late_ratio, limits.emulator_late, share, text))
+        size = lateness_changes[figure]
+        recorded.append(disturbance("emulator_late", size, limits.emulator_late, share, text))
     return tuple(recorded) if any(record.beyond for record in recorded) else ()
 
 

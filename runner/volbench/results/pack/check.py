@@ -26,6 +26,7 @@ from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import Refused
 from volbench.results.pack.read import opened_pack
 from volbench.results.report.build import report_of
+from volbench.results.report.rows.verdict.caveats import raised_limits
 from volbench.results.store.histograms import MergedHistograms
 from volbench.results.store.loaded_run import LoadedRun, load_run
 
@@ -183,8 +184,8 @@ def _marks(loaded: LoadedRun, report: Report, host: HostFacts, recomputed: int) 
     if invalid:
         text = part_of(invalid, len(report.cells), ("step", "steps"), ("is invalid", "are invalid"))
         yield f"{text} and not in the figures"
-    if run.suite.limits != type(run.suite.limits)():
-        yield "the limits of validity are not the usual ones"
+    if raised_limits(run):
+        yield "limits of validity were raised"
     if not recomputed:
         yield "no figure of it has a table to compute it from: they are as its maker states them"
     yield from _idle_clients(loaded)

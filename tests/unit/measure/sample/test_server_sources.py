@@ -6,7 +6,7 @@ import json
 import math
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,10 @@ from sampled_rates import FIXTURES, rates
 from volbench.core.records.series import HistogramRow
 from volbench.measure.sample.device.emulator import Emulator
 from volbench.measure.sample.interface import Presence, Reading, Unavailable, Values
+from volbench.measure.sample.parsers.emulator import parse_counters
 from volbench.measure.sample.parsers.innodb import SESSIONS_QUERY, lock_waits, parse_status
 from volbench.measure.sample.raw import RawWriter
-from volbench.measure.sample.rows import SERVER_EDGE_DEDUCT, SERVER_EDGE_MULT, series_rows, server_histogram_rows
+from volbench.measure.sample.rows import SERVER_EDGE_DEDUCT, SERVER_EDGE_MULT, histogram_rows, series_rows
 from volbench.measure.sample.server.innodb import InnoDb
 from volbench.measure.sample.server.performance_schema import PerformanceSchema
 
@@ -257,7 +258,7 @@ def histograms(path: Path, *readings: Values) -> list[HistogramRow]:
         read = {"performance_schema": Reading(t_s=float(tick), values=values)}
         raw.tick(tick, late_s=0, took_s=0, read=read, failed={})
     raw.close()
-    return list(server_histogram_rows(path))
+    return list(histogram_rows(path))
 
 
 def test_an_intervals_statements_by_bin(tmp_path: Path) -> None:
@@ -269,6 +270,35 @@ def test_an_intervals_statements_by_bin(tmp_path: Path) -> None:
     assert (row.bin, row.count, row.below, row.above) == ((0, 100), (2, 4), 1, 2)
     assert (row.events, row.errors, row.t_s, row.interval_s) == (9, 1, 2.0, 1.0)
     assert (row.source, row.step) == ("server", "")
+
+
+def with_lateness(**bins: Mapping[float, int]) -> Values:
+    """The daemon's answer, with counts of lateness by kind and a bin's lower edge in microseconds."""
+    answer = json.loads(json.dumps(COUNTERS))
+    for kind, counts in bins.items():
+        lateness = [{"lower_us": edge, "upper_us": None, "count": count} for edge, count in counts.items()]
+        answer["counters"]["operations"][kind]["lateness"] = lateness
+    return parse_counters(json.dumps(answer).encode())
+
+
+def test_the_lateness_of_an_emulated_volume_is_counted_by_kind(tmp_path: Path) -> None:
+    """Bin 40 begins at 2^10 us; what is late by less than a microsecond is below all bins."""
+    readings = [
+        with_lateness(read={0.0: 5, 2**10.0: 1}, write={2**3.25: 2}),
+        with_lateness(read={0.0: 7, 2**3.25: 4, 2**10.0: 2}, write={2**3.25: 2}),
+    ]
+    path = tmp_path / "raw"
+    raw = RawWriter(path)
+    raw.header(interval_s=1.0, zero_monotonic_ns=0)
+    raw.presence("emulator", Presence(present=True), remote=True, next_tick=1)
+    for tick, values in enumerate(readings, start=1):
+        read = {"emulator": Reading(t_s=float(tick), values=values | {("uptime_s", ""): float(tick)})}
+        raw.tick(tick, late_s=0, took_s=0, read=read, failed={})
+    raw.close()
+    (row,) = histogram_rows(path)
+    assert (row.source, row.events, row.below, row.bin, row.count) == ("lateness read", 7, 2, (13, 40), (4, 1))
+    edges_us = [1e3 * math.exp(number / row.edge_mult + row.edge_deduct) for number in row.bin]
+    assert edges_us == pytest.approx([2**3.25, 2**10])
 
 
 def test_bin_edges_are_those_that_mysql_says() -> None:

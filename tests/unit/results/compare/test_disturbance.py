@@ -84,7 +84,13 @@ def test_what_was_stolen_bounds_what_a_closed_loop_lost(seed: int, clients: int)
 def test_nothing_is_said_within_limits_and_everything_beyond_one() -> None:
     quiet = CpuUse(cpus=2, foreign=0.15, own=1.0, run_delay=0.5)
     busy = CpuUse(cpus=2, foreign=1.0, own=0.05, run_delay=0.1)
-    known_values = {"cpus": 2, "steal_ratio": 0.01, "late_ratio": 0.005, "lateness_s_per_s": 0.02}
+    known_values = {
+        "cpus": 2,
+        "steal_ratio": 0.01,
+        "late_ratio": 0.005,
+        "lateness_s_per_s": 0.02,
+        "lateness_changes": {"throughput": 0.01},
+    }
     assert disturbances(LIMITS, cpu=quiet, **known_values) == ()  # type: ignore[arg-type]
     result = disturbances(LIMITS, cpu=busy, **known_values)  # type: ignore[arg-type]
     assert [item.kind for item in result if item.beyond] == ["foreign_cpu"]

@@ -62,7 +62,11 @@ CPU = rows("cpu", "steal_ratio", 0.0)
         ({"swapped_pages": 0.0}, {"swapped_pages": 17.0}, ("swapped", "17 pages", "limit 0")),
         ({"foreign_iops": 50.0}, {"foreign_iops": 81.0}, ("not at rest", "81 I/O per second", "limit 50")),
         ({"clock_step_s": -0.5}, {"clock_step_s": -2.0}, ("wall clock", "-2.00 s", "0.5 s")),
-        ({"emulator_late_ratio": 0.01}, {"emulator_late_ratio": 0.2}, ("fell behind its model", "20 %", "1 %")),
+        (
+            {"lateness_changes": {"throughput": 0.01, "p95": 0.02}},
+            {"lateness_changes": {"throughput": 0.01, "p95": 0.2}},
+            ("fell behind its model", "changed p95 by 20 %", "2 %"),
+        ),
         (
             {"server_read_mib": 100.0, "device_read_mib": 50.0},
             {"server_read_mib": 100.0, "device_read_mib": 20.0},

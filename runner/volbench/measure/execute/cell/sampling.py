@@ -21,11 +21,11 @@ def sampling(run: CellRun, launched: Popen | None = None) -> Iterator[None]:
     try:
         yield
     finally:
-        from volbench.measure.sample.rows import series_rows, server_histogram_rows  # noqa: PLC0415 - imports all sources
+        from volbench.measure.sample.rows import histogram_rows, series_rows  # noqa: PLC0415 - imports all sources
 
         run.builder.sources.extend(process.stop())
         run.record.series(series_rows(process.raw_file))
-        run.record.histograms(label_with_step(server_histogram_rows(process.raw_file), run.builder.steps))
+        run.record.histograms(label_with_step(histogram_rows(process.raw_file), run.builder.steps))
 
 
 def label_with_step(rows: Iterator[HistogramRow], steps: Sequence[StepResult]) -> Iterator[HistogramRow]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from volbench.core.base.parse import parse_json
 from volbench.measure.sample.interface import Values
 
+LATENESS_BIN = "lateness_bin"
+"""Counter of the operations whose lateness fell into a bin; its entity is the operation and the bin's number."""
+BINS_PER_OCTAVE = 4
 REQUEST = b'{"do": "counters"}\n'
 OPERATIONS = (
     "read",
@@ -64,6 +68,10 @@ def _values_of(counters: dict[str, Any]) -> Values:
         operation = counters["operations"].get(name, {})
         for counter in ("count", "errors", "time_us"):
             values[f"op_{counter}", name] = operation.get(counter, 0)
+        for lateness in operation.get("lateness", ()):  # daemons before this counter have none
+            lower_us = lateness["lower_us"]
+            number = round(math.log2(lower_us) * BINS_PER_OCTAVE) if lower_us > 0 else 0
+            values[LATENESS_BIN, f"{name} {number}"] = lateness["count"]
     for balance in counters["balances"]:
         values["balance_percent", balance["limit"]] = balance["percent"]
     for disk in counters.get("disks", ()):  # volumes without disks have none

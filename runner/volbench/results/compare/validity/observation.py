@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volbench.core.records.cell import AT_REST_SHARE, FILES_COPIED, StepResult
+from volbench.core.records.latency_bins import LatencyBins
+from volbench.core.records.series import LATENESS
 from volbench.core.records.sources.host.tasks import CARRIERS_OF_IO
 from volbench.core.records.steps import step_kind
 from volbench.results.compare.disturbance import CpuUse
+from volbench.results.compare.validity.lateness import LateOperations, changes_by_lateness, pooled_change
+from volbench.results.store.histograms import MergedHistograms, load_histograms
+from volbench.results.store.run_directory import HISTOGRAMS_FILE
 from volbench.results.store.series import Series, SeriesKey, read_series
 
 SLACK_S = 0.05
@@ -41,6 +47,7 @@ class Observation:
     only_server_reads: bool | None = None
     emulator_late_ratio: float | None = None
     emulator_lateness_s_per_s: float | None = None
+    lateness_changes: Mapping[str, float] | None = None
     cpus: int | None = None
     cpu: CpuUse | None = None
     clients: int | None = None
@@ -93,6 +100,7 @@ def observe(
         emulator_lateness_s_per_s=_mean(
             wide, SeriesKey(source="emulator", metric="lateness_s_per_s"), step.window_s, interval_s
         ),
+        lateness_changes=_lateness_changes(series_path.with_name(HISTOGRAMS_FILE), wide, step, interval_s),
         cpus=cpus,
         cpu=None if step_kind(step.kind).is_remote else _cpu_use(wide, step.window_s, interval_s, cpus),
         clients=_clients(step),
@@ -208,6 +216,49 @@ def _late_ratio(samples: dict[SeriesKey, Series], window_s: tuple[float, float])
     inside = _inside(shares, window_s)
     weights = [rates[t_s] for t_s in shares.t_s[inside].tolist()]
     return float(np.average(shares.value[inside], weights=weights)) if sum(weights) else None
+
+
+def _lateness_changes(
+    histograms_path: Path, samples: dict[SeriesKey, Series], step: StepResult, interval_s: float
+) -> dict[str, float] | None:
+    """By which share lateness can have changed each figure; None of a volume that is not emulated."""
+    merged = (
+        load_histograms(histograms_path).merged(measured=True, steps=[step.step])
+        if histograms_path.exists()
+        else {}
+    )
+    bins = {key.source: _latency_bins(table) for key, table in merged.items()}
+    length_s = step.window_s[1] - step.window_s[0]
+    kinds: dict[str, LateOperations] = {}
+    times: list[float] = []
+    for key, rates in samples.items():
+        if (key.source, key.metric) != ("emulator", "operations_per_s"):
+            continue
+        waits = samples.get(SeriesKey(source="emulator", metric="operation_await_ms", entity=key.entity))
+        await_ms = dict(zip(waits.t_s.tolist(), waits.value.tolist(), strict=True)) if waits is not None else {}
+        counts = rates.value * _lengths_s(rates, step.window_s, interval_s, bridge_gaps=True)
+        time_s = sum(
+            n * await_ms.get(t, 0.0) / 1e3 for t, n in zip(rates.t_s.tolist(), counts.tolist(), strict=True)
+        )
+        times.append(time_s)
+        if (lateness := bins.get(f"{LATENESS} {key.entity}")) is not None:
+            kinds[key.entity] = LateOperations(count=float(counts.sum()), time_s=time_s, lateness=lateness)
+    if kinds:
+        return changes_by_lateness(kinds, bins.get("client"), window_s=length_s) or None
+    added = _mean(samples, SeriesKey(source="emulator", metric="lateness_s_per_s"), step.window_s, interval_s)
+    time_s_per_s = sum(times) / length_s
+    return pooled_change(added, time_s_per_s) if added is not None and time_s_per_s else None
+
+
+def _latency_bins(table: MergedHistograms) -> LatencyBins:
+    counts = table.counts[0]
+    return LatencyBins(
+        edge_mult=table.key.edge_mult,
+        edge_deduct=table.key.edge_deduct,
+        counts={int(number): int(counts[number]) for number in np.flatnonzero(counts)},
+        below=int(table.below[0]),
+        above=int(table.above[0]),
+    )
 
 
 def _mean(

@@ -60,6 +60,7 @@ def disturbances_of(observation: Observation, limits: ValidityLimits) -> tuple[D
         steal_ratio=observation.steal_ratio,
         late_ratio=observation.emulator_late_ratio,
         lateness_s_per_s=observation.emulator_lateness_s_per_s,
+        lateness_changes=observation.lateness_changes,
         unbounded=(
             *_swapping(observation, limits),
             *_foreign_io(observation, limits),
