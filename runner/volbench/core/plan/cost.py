@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from volbench.core.records.base import parse_server_size_bytes
 from volbench.core.records.cell import DatasetSpec, ServerSpec
 from volbench.core.records.run import ResolvedSuite, RunRecord
+from volbench.core.records.size_contrast import read_load_s, reads_s
 from volbench.core.records.steps import Step, step_kind
 from volbench.core.records.steps.base import SERVER_RESTART_S
 
@@ -93,10 +94,14 @@ def estimate(suite: ResolvedSuite, *, volumes: int, volume: str = "", overhead_s
     unmeasured_s = sum(cost.unmeasured_s for cost in costs)
     kept_bytes = sum(cost.kept_bytes + (cost.binlog_bytes if _has_binlog(suite.server) else 0) for cost in costs)
     cells = volumes * suite.repeats
+    sampling = suite.sampling
+    load_s = read_load_s(
+        sampling.size_contrast_s, interval_s=sampling.interval_s, steps_s=measured_s + unmeasured_s
+    )
     seeded_bytes = data + server_bytes(suite.server)
     return Cost(
         cells=cells,
-        wall_s=cells * (measured_s + unmeasured_s + overhead_s + data / 2**20 / 400),
+        wall_s=cells * (measured_s + unmeasured_s + overhead_s + data / 2**20 / 400) + volumes * reads_s(load_s),
         measured_s=cells * measured_s,
         template_bytes=seeded_bytes,
         volume_bytes=seeded_bytes + kept_bytes + max((step.temporary_bytes() for step in suite.steps), default=0),

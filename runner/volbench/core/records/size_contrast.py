@@ -26,6 +26,30 @@ READ_BLOCKS_BYTES = (4 << 10, 64 << 10)
 """Sizes of reads after a cell's last step: both sides of the pages of 16 KiB that InnoDB reads."""
 READ_DEPTH = 32
 """Reads under way at a time after a cell's last step."""
+READ_LOAD_S, READ_LOAD_INTERVALS = 5.0, 5
+"""Seconds of each load of these reads, and sampling intervals: one of them may lie half in it, and three have to
+agree."""
+STEPS_FACTOR = 10.0
+"""How many times as long the steps took, from which these reads are short against the cell."""
+
+
+def read_load_s(set_to_s: float | None, *, interval_s: float, steps_s: float) -> float:
+    """Return the seconds of each load of reads after a cell's last step; 0: there is none.
+
+    Args:
+        set_to_s: what the suite says; None: nothing.
+        interval_s: of the sampling grid.
+        steps_s: from the begin of the first step to the end of the last one.
+    """
+    if set_to_s is not None:
+        return set_to_s
+    load_s = max(READ_LOAD_S, READ_LOAD_INTERVALS * interval_s)
+    return load_s if steps_s >= STEPS_FACTOR * reads_s(load_s) else 0.0
+
+
+def reads_s(load_s: float) -> float:
+    """Return the time of all loads of reads, of which each takes `load_s`; 0 of none."""
+    return len(READ_BLOCKS_BYTES) * (RAMP_S + load_s + END_S) if load_s else 0.0
 
 
 class SizeContrast(Record):

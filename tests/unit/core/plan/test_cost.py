@@ -34,6 +34,27 @@ def test_the_compare_suite_is_planned_within_eight_minutes() -> None:
     assert cost.measured_s / cost.wall_s >= 0.5
 
 
+@pytest.mark.parametrize(
+    ("duration_s", "size_contrast_s", "contrast_s"),
+    [(5.0, None, 0.0), (200.0, None, 13.0), (5.0, 2.0, 7.0), (200.0, 0.0, 0.0)],
+)
+def test_the_contrast_of_sizes_takes_its_time_once_on_each_volume(
+    duration_s: float, size_contrast_s: float | None, contrast_s: float
+) -> None:
+    """By default after steps of 130 s: the first cell of a volume reads its data with operations of two sizes."""
+    suite, _ = load_suite(Path("suites/compare.yaml"))
+    steps = (OltpStep(name="load", test="oltp_read_only", warmup_s=0, duration_s=duration_s),)
+    sampling = suite.sampling.model_copy(update={"size_contrast_s": size_contrast_s})
+    suite = suite.model_copy(update={"steps": steps, "repeats": 3, "sampling": sampling})
+    cost = estimate(suite.resolved(), volumes=2)
+    without = estimate(
+        suite.model_copy(update={"sampling": sampling.model_copy(update={"size_contrast_s": 0.0})}).resolved(),
+        volumes=2,
+    )
+    assert cost.wall_s - without.wall_s == pytest.approx(2 * contrast_s)
+    assert cost.measured_s == without.measured_s
+
+
 def test_a_pod_takes_longer_to_start_than_a_process() -> None:
     suite, _ = load_suite(Path("suites/compare.yaml"))
     local, pods = (estimate(suite.resolved(), volumes=2, overhead_s=s) for s in (CELL_OVERHEAD_S, POD_OVERHEAD_S))

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from volbench.core.base.text import counted, size
 from volbench.core.records.cell import AT_REST_SHARE, CellPlaces, CellSpec, DatasetSpec
-from volbench.core.records.size_contrast import END_S, RAMP_S, READ_BLOCKS_BYTES
+from volbench.core.records.size_contrast import read_load_s
 from volbench.core.records.steps import Step
 from volbench.machine.engine.server import Server
 from volbench.machine.engine.template import TemplateRecord, seed, verify_template
@@ -47,11 +47,6 @@ LATER_MODULES = (
 )
 """What no work before the first step needs: half of the agent's imports. They pass while the server starts, which
 nothing measures, and not while the device is watched at rest, since they read files."""
-CONTRAST_S, CONTRAST_INTERVALS = 5.0, 5
-"""Seconds of each load of the contrast of sizes, and sampling intervals: one of them may lie half in it, and three
-have to agree."""
-CONTRAST_SHARE = 10.0
-"""How many times as long the steps took, from which the contrast of sizes is short against the cell."""
 QUIET_S = 1.0
 """How long the device is watched before the cell touches it, for I/O of other processes."""
 QUIET_S_MAX = 5.0
@@ -154,11 +149,8 @@ class OwnedCell(CellRun):
         first = builder.window_of(f"step:{self.cell.steps[0].name}")
         if self.cell.block > 0 or first is None:
             return 0.0
-        if sampling.size_contrast_s is not None:
-            return sampling.size_contrast_s
-        seconds = max(CONTRAST_S, CONTRAST_INTERVALS * sampling.interval_s)
-        both_s = len(READ_BLOCKS_BYTES) * (RAMP_S + seconds + END_S)
-        return seconds if builder.clock.now_s() - first[0] >= CONTRAST_SHARE * both_s else 0.0
+        steps_s = builder.clock.now_s() - first[0]
+        return read_load_s(sampling.size_contrast_s, interval_s=sampling.interval_s, steps_s=steps_s)
 
     def _contrast_reads(self, seconds: float) -> None:
         """Read the data with operations of two sizes; a failure is a note. The server does not run."""
