@@ -45,6 +45,7 @@ class CauseInfo:
         is_change: the whole step is needed to see it.
         waits_for_volume: what it explains are waits for the volume, or another's use of it, which a faster one
             shortens; so are those of causes of the volume itself.
+        uses_up_cpus: it says that CPUs are what is used up.
         claims: what it claims, so that the check can rebuild and refute it, see `check.objections`.
         share_of: whose time its share is of.
         yields_to: causes whose doing it is where it shows in a stretch of the step only: not named then.
@@ -72,6 +73,7 @@ class CauseInfo:
     by_medians: bool = False
     is_change: bool = False
     waits_for_volume: bool = False
+    uses_up_cpus: bool = False
     claims: frozenset[Claim] = frozenset()
     share_of: ShareOf = "statements"
     yields_to: frozenset[str] = frozenset()
@@ -87,6 +89,11 @@ class CauseInfo:
     def is_of_volume(self) -> bool:
         """Whether it is a limit or the slowness of the volume itself."""
         return self.group in GROUPS[:2]
+
+    @property
+    def is_of_others(self) -> bool:
+        """Whether it is something else that uses the disk or the CPUs."""
+        return self.group == "something else uses the disk or the CPUs"
 
     @property
     def is_helped_by_volume(self) -> bool:

@@ -34,6 +34,8 @@ def _causes(modules: Iterable[ModuleType]) -> Mapping[str, CauseInfo]:
 _MODULES = _modules()
 CAUSES: Mapping[str, CauseInfo] = _causes(_MODULES)
 """Every cause by its name, in the order of docs/causes.md."""
+OF_VOLUME = frozenset(name for name, cause in CAUSES.items() if cause.is_of_volume)
+"""Limits and the slowness of the volume itself."""
 RULES: tuple[Rule, ...] = in_order(rule for module in _MODULES for rule in getattr(module, "RULES", ()))
 """Every rule, after all rules that it gives way to."""
 

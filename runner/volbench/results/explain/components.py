@@ -13,7 +13,7 @@ import numpy as np
 
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.layout import ComponentFacts, Role, base_source
-from volbench.core.records.named_metrics import PerformanceSchema
+from volbench.core.records.named_metrics import Innodb, NamedMetric, PerformanceSchema
 from volbench.core.records.sources import SOURCES
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.disks_below import disks_below, disks_of_stack
@@ -28,7 +28,25 @@ _WAITS: Mapping[Role, tuple[str, ...]] = {
     "binlog": ("file_binlog", "binlog_group"),
     "doublewrite": ("file_dblwr",),
 }
-_SERVER, _INNODB = "performance_schema", "innodb"
+_INNODB = Innodb.row_lock_waits_per_s.source
+_ROW_LOCKS = frozenset({Innodb.row_lock_waits_per_s, Innodb.row_lock_wait_s_per_s, Innodb.row_lock_current_waits})
+"""What InnoDB counts that is of no file."""
+_OF_FILES: frozenset[NamedMetric] = frozenset(
+    {
+        PerformanceSchema.file_reads_per_s,
+        PerformanceSchema.file_writes_per_s,
+        PerformanceSchema.file_syncs_per_s,
+        PerformanceSchema.file_read_s_per_s,
+        PerformanceSchema.file_write_s_per_s,
+        PerformanceSchema.file_sync_s_per_s,
+        PerformanceSchema.file_read_ms,
+        PerformanceSchema.file_write_ms,
+        PerformanceSchema.file_sync_ms,
+        PerformanceSchema.file_read_mib_per_s,
+        PerformanceSchema.file_write_mib_per_s,
+    }
+)
+"""What performance_schema counts by class of files."""
 _LOG_WRITERS = "innodb_log_writer_threads"
 """Says that commits wait for the redo log without an instrument."""
 
@@ -103,16 +121,14 @@ def _of_component(grid: Grid, name: str, roles: Collection[Role]) -> Grid:
 def _is_of_step(key: SeriesKey) -> bool:
     """Whether a series is about the load, the host or statements: no other volume's device or files."""
     if key.source == _INNODB:  # it counts all files together
-        return key.metric.startswith("row_lock")
+        return NamedMetric(key.source, key.metric) in _ROW_LOCKS
     return key.source not in SOURCES or SOURCES[key.source].role != "device"
 
 
 def _is_of_files(key: SeriesKey) -> bool:
-    if key.source != _SERVER:
-        return False
-    return key.metric.startswith("file_") or (
-        key.metric == "wait_s_per_s" and key.entity.startswith(("file_", "binlog_"))
-    )
+    metric = NamedMetric(key.source, key.metric)
+    is_wait = metric == PerformanceSchema.wait_s_per_s and key.entity.startswith(("file_", "binlog_"))
+    return metric in _OF_FILES or is_wait
 
 
 def _without(grid: Grid, roles: Collection[Role]) -> Grid:

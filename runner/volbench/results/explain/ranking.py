@@ -7,9 +7,10 @@ from typing import TypeVar
 
 from volbench.core.records.report import FindingRow
 from volbench.results.explain.cause import Cause
-from volbench.results.explain.causes import CAUSES
+from volbench.results.explain.causes import CAUSES, OF_VOLUME
 
 ALL_ALONG = frozenset(name for name, cause in CAUSES.items() if cause.all_along)
+_OF_OTHERS = frozenset(name for name, cause in CAUSES.items() if cause.is_of_others)
 Finding = TypeVar("Finding", Cause, FindingRow)
 _LIKELY = 0.5
 _UNKNOWN_SHARE = 0.2
@@ -23,7 +24,7 @@ def ranked_by(findings: Sequence[Finding], weight: Callable[[Finding], float]) -
     Of equal weights the volume's own limits and changes come before what others do to it.
     """
     ranked = sorted(findings, key=lambda finding: (weight(finding), not _is_of_others(finding)), reverse=True)
-    pair = [finding for finding in ranked if finding.cause.startswith("storage.") and _is_undecided(finding)]
+    pair = [finding for finding in ranked if finding.cause in OF_VOLUME and _is_undecided(finding)]
     ranked.sort(key=lambda finding: weight(finding) / (2 if finding in pair[1:] else 1), reverse=True)
     return sorted(ranked, key=_is_hint)
 
@@ -34,7 +35,7 @@ def _is_undecided(finding: Cause | FindingRow) -> bool:
 
 
 def _is_of_others(finding: Cause | FindingRow) -> bool:
-    return finding.cause.startswith("interference.")
+    return finding.cause in _OF_OTHERS
 
 
 def _is_hint(finding: Cause | FindingRow) -> bool:

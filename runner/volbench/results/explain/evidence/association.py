@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from volbench.core.records.named_metrics import Client
+from volbench.core.records.named_metrics import Client, PerformanceSchema
 from volbench.core.records.sources import harm_of, is_rate
 from volbench.results.explain.evidence.cliffs import midranks
 from volbench.results.stats.grid import Floats, Grid
@@ -39,8 +39,24 @@ THROUGHPUT = SeriesKey.of(Client.tps)
 _SECONDS = "_s_per_s"
 PARTIAL_LEFT_MIN = 1e-4
 """Product of both variances that the throughput leaves; a metric with less is the throughput under another name."""
-_PARTS_OF_LATENCY = ("query_", "statement_")
-"""Times of statements: latency by other names."""
+_OF_STATEMENTS: frozenset[str] = frozenset(
+    metric.name
+    for metric in (
+        PerformanceSchema.statement_s_per_s,
+        PerformanceSchema.statement_lock_s_per_s,
+        PerformanceSchema.statement_errors_per_s,
+        PerformanceSchema.statement_ms,
+        PerformanceSchema.query_per_s,
+        PerformanceSchema.query_s_per_s,
+        PerformanceSchema.query_lock_s_per_s,
+        PerformanceSchema.query_cpu_s_per_s,
+        PerformanceSchema.query_rows_examined_per_s,
+        PerformanceSchema.query_rows_sent_per_s,
+        PerformanceSchema.query_rows_affected_per_s,
+        PerformanceSchema.query_tmp_disk_tables_per_s,
+    )
+)
+"""What statements took and did: latency and throughput by other names."""
 _SPEARMAN_VARIANCE = 1.06  # of Fisher's z for rank correlations (Fieller, Hartley and Pearson 1957)
 
 
@@ -133,7 +149,7 @@ def cell_correlations(grid: Grid, latency: SeriesKey, *, is_closed: bool = False
         key: by_lag
         for key, column in grid.columns.items()
         if key.source != latency.source
-        and not key.metric.startswith(_PARTS_OF_LATENCY)
+        and key.metric not in _OF_STATEMENTS
         and (
             by_lag := _by_lag(
                 column[:INTERVALS_MAX],

@@ -11,9 +11,10 @@ from volbench.core.records.named_metrics import CPU, PERCENTILES, Client, Diskst
 from volbench.core.records.report import FindingRow
 from volbench.errors import UsageError
 from volbench.results.explain.case import Case
+from volbench.results.explain.causes import OF_VOLUME
 from volbench.results.explain.evidence.device import Device, device_of
 from volbench.results.explain.evidence.episodes import Episode, Level, find_episode, levels
-from volbench.results.explain.findings import Explanation, explain_case
+from volbench.results.explain.findings import OF_INSTANCE, Explanation, explain_case
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.recordings.clients import client_count, queue_of_clients, without_acquittal
 from volbench.results.explain.recordings.exceeded_limits import with_instance, with_slots, without_refuted
@@ -100,7 +101,7 @@ def explain_timeline(
             "no line tells the interval of its samples: they are counted as if they were 1 s apart, so lengths of"
             " time, and sums over time, are not known (--interval states it)"
         )
-    named = any(finding.cause.startswith(("storage.", "instance.")) for finding in explained.findings)
+    named = any(finding.cause in OF_VOLUME | OF_INSTANCE for finding in explained.findings)
     clock = _text_of(timeline.clocked)
     notes += [
         *of_volumes,
@@ -122,7 +123,7 @@ def explain_timeline(
         notes += unplaced
     notes += refuted
     queue = queue_of_clients(explained_case, client_count([*recordings, *beside]))
-    if queue is not None and queue.has_most_clients and not any(row.cause.startswith("storage.") for row in rows):
+    if queue is not None and queue.has_most_clients and not any(row.cause in OF_VOLUME for row in rows):
         notes.append(queue.text)
     notes += [
         *_which_device(explained_case, is_chosen=bool(device) or timeline.collection is not None),
@@ -259,7 +260,7 @@ def _of_other_devices(case: Case) -> Iterator[str]:
         named = [
             finding.cause
             for finding in explain_case(replace(case, disk=entity)).findings
-            if finding.cause.startswith("storage.")
+            if finding.cause in OF_VOLUME
         ]
         if named:
             yield f"{entity} shows {named[0]} (--device {entity} explains it)"

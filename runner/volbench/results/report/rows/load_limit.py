@@ -129,7 +129,7 @@ def _sentence(
 def is_limit(cause: str) -> bool:
     """Return whether a cause says that something other than the load's threads is used up."""
     info = CAUSES.get(cause)
-    return cause.startswith("cpu.") or (info is not None and info.group in LIMITS)
+    return info is not None and (info.uses_up_cpus or info.group in LIMITS)
 
 
 def traffic_of(cells: Sequence[CellRow]) -> Traffic | None:

@@ -35,6 +35,7 @@ _DECIDE = "this decides: nr_throttled of cpu.stat, and cpuset.cpus, of the contr
 CAUSES = (
     CauseInfo(
         name="cpu.client_saturated",
+        uses_up_cpus=True,
         share_of="clients where waits for CPUs are counted",
         group="the server or the client",
         title="The load generator has no CPU left",

@@ -58,6 +58,7 @@ _MOVE_THEM = (
 CAUSES = (
     CauseInfo(
         name="cpu.server_saturated",
+        uses_up_cpus=True,
         explains_collapse="where CPUs are what became longer",
         claims=frozenset({"own CPU"}),
         share_of="clients where waits for CPUs are counted",

@@ -18,6 +18,7 @@ STEAL = "cpu.steal"
 CAUSES = (
     CauseInfo(
         name="cpu.steal",
+        uses_up_cpus=True,
         share_of="clients where waits for CPUs are counted",
         group="the server or the client",
         title="The hypervisor took CPU time away",
