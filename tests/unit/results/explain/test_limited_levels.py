@@ -134,8 +134,8 @@ def test_a_rate_that_stays_with_twice_the_queue_is_a_limit_that_the_step_is_too_
 def test_a_queue_that_is_hardly_longer_shows_no_limit(in_flight: float) -> None:
     """As many in flight as in the step tell nothing of what a longer queue brings."""
     contrast = load(193.0, 64, queue=in_flight)
-    held = replace(contrast, contrast=contrast.contrast.model_copy(update={"in_flight": int(in_flight)}))
-    named = explain_case(case_of(STARVED, KIB, held))
+    shallow = replace(contrast, contrast=contrast.contrast.model_copy(update={"in_flight": int(in_flight)}))
+    named = explain_case(case_of(STARVED, KIB, shallow))
     assert (("iops_limit", False) in limits(named)) is (in_flight >= 1.5 * DEPTH)
 
 
@@ -165,6 +165,15 @@ def test_bytes_that_a_load_refutes_are_not_named_beside_operations_that_are_no_l
     assert limits(explained) == []
     (text,) = explained.refuted_texts
     assert "gave 12.5 MiB/s with operations of 64 KiB, above the 3.12 MiB/s" in text
+
+
+@pytest.mark.parametrize(("iops", "is_doubted"), [(200.0, True), (205.0, False), (300.0, False)])
+def test_reads_that_a_longer_queue_does_not_bring_are_less_surely_slow(iops: float, is_doubted: bool) -> None:
+    """Twice as many, of 4 KiB, give a quarter more and not twice as many: a power of 0.32 to 0.36 of the queue."""
+    uneven = 160.0 + 45.0 * np.array([0.0, 1.0, -1.0] * 4)
+    (finding,) = explain_case(case_of(uneven, KIB, load(iops, 4, follows=False))).findings
+    assert finding.cause == "storage.read_latency"
+    assert any("a limit looks like that" in one.text for one in finding.objections) is is_doubted
 
 
 def test_the_finding_says_what_remains() -> None:

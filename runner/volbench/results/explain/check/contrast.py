@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
+from volbench.results.explain import thresholds as limit
 from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.evidence.device import RESOURCES, Device, Resource
 from volbench.results.explain.evidence.levels_elsewhere import KIB_PER_MIB, SIZES_APART
+from volbench.results.explain.evidence.limited_levels import QUEUE_TIMES
 from volbench.results.explain.evidence.size_contrasts import ContrastLevel, mix_of
 from volbench.results.explain.wording import amount, number
 from volbench.results.stats.grid import Mask, median
@@ -29,7 +32,7 @@ def contrast_objections(
         inside: the intervals of the finding, shape (buckets,).
         loads: levels of contrasts.
     """
-    rates = {one: None if (values := device.carried(one)) is None else median(values[inside]) for one in RESOURCES}
+    rates = _rates(device, inside)
     iops, mib_per_s = rates["iops"], rates["throughput"]
     if not iops or not mib_per_s:
         return
@@ -42,10 +45,47 @@ def contrast_objections(
         both = load.of(other) > MOVED_ABOVE * (rates[other] or 0.0)
         if both and not load.follows:
             continue
-        when = "after the step" if load.follows else "after the last step of the volume's first cell"
         text = (
-            f"{when} the volume gave {amount(load.of(resource), resource)} with operations of"
+            f"{_when(load)} the volume gave {amount(load.of(resource), resource)} with operations of"
             f" {number(load.size_kib)} KiB, above the {amount(level, resource)} that the limit is said to be"
         )
         yield Objection(law="consistency", text=text, claimed=level, recorded=load.of(resource), refutes=not both)
         return
+
+
+def latency_objections(device: Device, inside: Mask, loads: Sequence[ContrastLevel]) -> Iterator[Objection]:
+    """Yield what smaller operations with a longer queue have against a volume that takes long for each.
+
+    Each of them takes no longer by itself, so that as many times as many would pass as wait.
+
+    Args:
+        device: the volume in the step.
+        inside: the intervals of the finding, shape (buckets,).
+        loads: levels of contrasts.
+    """
+    rates, queue = _rates(device, inside), median(None if device.in_flight is None else device.in_flight[inside])
+    iops, mib_per_s, mix = rates["iops"], rates["throughput"], mix_of(device, inside)
+    if not iops or not mib_per_s or not queue or mix is None:
+        return
+    for load in loads:
+        is_smaller = load.size_kib * SIZES_APART <= mib_per_s * KIB_PER_MIB / iops
+        if load.mix != mix or not is_smaller or load.in_flight < QUEUE_TIMES * queue:
+            continue
+        slope = math.log(load.iops / iops) / math.log(load.in_flight / queue)
+        if slope > limit.ELASTICITY_CAPPED:
+            continue
+        text = (
+            f"{_when(load)} {number(load.in_flight)} operations of {number(load.size_kib)} KiB in flight gave"
+            f" {amount(load.iops, 'iops')}, and {number(queue)} in the step {amount(iops, 'iops')}: a limit looks"
+            " like that"
+        )
+        yield Objection(law="consistency", text=text, claimed=limit.ELASTICITY_FREE, recorded=slope, refutes=False)
+        return
+
+
+def _rates(device: Device, inside: Mask) -> dict[Resource, float | None]:
+    return {one: None if (values := device.carried(one)) is None else median(values[inside]) for one in RESOURCES}
+
+
+def _when(load: ContrastLevel) -> str:
+    return "after the step" if load.follows else "after the last step of the volume's first cell"

@@ -17,7 +17,7 @@ from volbench.core.records.named_metrics import Client, PerformanceSchema, Tasks
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
-from volbench.results.explain.check.contrast import contrast_objections
+from volbench.results.explain.check.contrast import contrast_objections, latency_objections
 from volbench.results.explain.check.distance import distance_objections
 from volbench.results.explain.check.distribution import distribution_of, slowest_of, stood_still_s
 from volbench.results.explain.check.group_limit import group_objections
@@ -189,6 +189,8 @@ def _latency(named: _Named) -> Iterator[Objection]:
         spread_of_logarithm(values[inside]) for values in (device.iops, device.await_ms, device.in_flight)
     )
     begins = named.cause.decided_by == "before and after" and named.is_bounded
+    if not begins and named.case.device is not None:
+        yield from latency_objections(named.case.device, inside, [*levels_of(named.case.size_contrasts)])
     if begins and queue < QUEUE_SPREAD_MIN and not named.case.exceeded.is_counted:
         queued, level = (number(median(values[inside]) or 0) for values in (device.in_flight, device.iops))
         text = (
