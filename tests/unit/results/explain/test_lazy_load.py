@@ -110,6 +110,7 @@ def test_the_same_volume_is_degraded_where_its_writes_were_as_slow(step: str) ->
     device = case.device
     assert device is not None
     assert device.r_await_ms is not None
+    assert device.w_await_ms is not None
     columns = {("diskstats", "w_await_ms", device.entity): np.fmax(device.r_await_ms, device.w_await_ms)}
     assert list(lazy_load_findings(with_columns(case, columns))) == []
 
@@ -363,10 +364,9 @@ def test_a_recording_of_a_real_restored_volume_is_named(tmp_path: Path, step: st
     """The kernel's counters of a real step, as iostat would print them: no statements, and no client."""
     device = recorded_run("restored-volume", step).device
     assert device is not None
-    columns = [
-        np.nan_to_num(values) for values in (device.reads, device.r_await_ms, device.w_await_ms, device.writes)
-    ]
-    (tmp_path / "iostat.txt").write_text(_iostat(*columns))
+    columns = (device.reads, device.r_await_ms, device.w_await_ms, device.writes)
+    finite = [np.nan_to_num(values) for values in columns if values is not None]
+    (tmp_path / "iostat.txt").write_text(_iostat(*finite))
     named = {row.cause for timeline in explain_recorded(tmp_path).timelines for row in timeline.findings}
     assert LAZY in named
     assert "storage.degraded" not in named
