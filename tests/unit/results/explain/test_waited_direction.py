@@ -72,9 +72,9 @@ def test_what_a_volume_is_asked_for_counts_whoever_waits() -> None:
 @pytest.mark.parametrize(
     ("series", "facts", "direction"),
     [
-        (statements(file_data=0.5, file_redo=0.04), {}, "read"),
+        (statements(file_data=0.5, file_redo=0.045), {}, "read"),
         (statements(file_data=0.5, file_redo=0.07), {}, None),
-        (statements(file_data=0.04, file_redo=0.5), {}, "write"),
+        (statements(file_data=0.045, file_redo=0.5), {}, "write"),
         (statements(file_data=0.07, file_redo=0.5), {}, None),
         (statements(file_data=0.0, file_redo=0.0), {}, None),
         (statements(), {}, None),
