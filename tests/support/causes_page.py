@@ -25,7 +25,8 @@ _OF_CAUSES = (
     " within its time; what takes of its level, which is then what that one leaves; what it is the better name for;"
     " what cannot be true with it; and whether it explains that a load does less than a quarter of its usual for a"
     " while. Where no finding explains that, and the volume was not busy then, causes that are there all along"
-    " are one of two (`collapses.py`)."
+    " are one of two (`collapses.py`). *Suggested as*: what an objection that does not refute says makes the same"
+    " figures; the two are then one of two (`suggestions.py`)."
 )
 _FALLS = "what explains a fall of the load"
 _STATE = "{} in the rest of the step"
@@ -78,9 +79,9 @@ def _decision() -> Iterator[str]:
     yield "\n" + _filled(_OF_CAUSES) + "\n"
     yield (
         "| cause | claims | share of | yields to | effect of | brings | left by | in place of | excludes"
-        " | explains a collapse |"
+        " | explains a collapse | suggested as |"
     )
-    yield "|---|---|---|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
     for name, cause in CAUSES.items():
         sets = (cause.effect_of, cause.brings, cause.left_by, cause.suppresses, cause.contradicts)
         state = "" if cause.state is None else _STATE.format(cause.state)
@@ -91,6 +92,7 @@ def _decision() -> Iterator[str]:
             ", ".join(part for part in events if part),
             *(_names(names) for names in sets),
             "always" if cause.explains_fall or cause.is_change else cause.explains_collapse,
+            cause.suggested_as,
         ]
         if any(columns):
             yield f"| `{name}` | {' | '.join(column or '–' for column in columns)} |"

@@ -57,10 +57,14 @@ def test_the_sample_is_small_and_has_enough_runs(scored: list[Outcome]) -> None:
 
 
 def test_scores_do_not_fall(scored: list[Outcome]) -> None:
-    """As they were when the check was made; what changes them says so here."""
+    """As they were when the check was made; what changes them says so here.
+
+    A run named wrongly with 0.42 (an empty bucket, as a slow volume) is one of two now: of 60, 48 were named and 47
+    right, where 49 were named and 47 right.
+    """
     candidates = figures(scored)
-    assert candidates["right_of_named"] >= 0.93
-    assert candidates["named"] >= 0.81
+    assert candidates["right_of_named"] >= 0.96
+    assert candidates["named"] >= 0.80
     assert candidates["wrong_and_sure"] == 0
     assert candidates["acquitted_wrongly"] <= 0.02
     assert candidates["clean_accused"] <= 0.02

@@ -22,6 +22,9 @@ ACCUSED = ["calm-other-disk-waits", "calm-reads-slow-writes"]
 """Of the fourth generation, on which no rule has been changed."""
 
 
+UNDECIDED = ["qemu-bucket-fio", "nfs-disk-iops", "memory-high-held", "limit-pieces-reads", "sync-storm-commits"]
+
+
 @pytest.fixture(scope="module")
 def scored() -> tuple[list[Run], str]:
     """All injections of the sample, and the page of their scores."""
@@ -47,6 +50,12 @@ def test_scores_do_not_fall(scored: tuple[list[Run], str]) -> None:
     assert [run.condition for run in counted if is_wrong_and_sure(run)] == WRONG_AND_SURE
     assert [run.condition for run in counted if is_storage(run) and is_acquittal(run)] == ACQUITTED
     assert [run.condition for run in counted if is_accusation(run)] == ACCUSED
+
+
+def test_a_weak_name_for_what_a_limit_makes_as_well_is_one_of_two(scored: tuple[list[Run], str]) -> None:
+    """Each was named wrongly with 0.42 at first, three of them before causes of 0.69 to 0.98."""
+    runs = {run.condition: run for run in scored[0]}
+    assert [name for name in UNDECIDED if is_named(runs[name])] == []
 
 
 def test_the_sample_is_small() -> None:

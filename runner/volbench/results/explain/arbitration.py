@@ -20,6 +20,7 @@ from volbench.results.explain.check.objections import objections
 from volbench.results.explain.clients_time import of_clients_time
 from volbench.results.explain.left_levels import as_left_levels
 from volbench.results.explain.stretch_findings import Stretch, with_stretch
+from volbench.results.explain.suggestions import suggested, with_suggestions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ def arbitrate(
         for cause in checked
         if cause not in sound
     ]
-    left = of_clients_time(case, sound, descriptors)
+    left = of_clients_time(case, _with_suggestions(case, sound, descriptors), descriptors)
     kept = []
     for cause in left:
         surer = _contradicted_by(cause, left, descriptors)
@@ -73,6 +74,13 @@ def arbitrate(
         against = Objection(law="consistency", text=text, claimed=cause.confidence, recorded=surer.confidence)
         refuted.append(Refuted(cause=cause, objections=(against,)))
     return Arbitration(findings=tuple(as_left_levels(case, kept, descriptors)), refuted=tuple(refuted))
+
+
+def _with_suggestions(case: Case, causes: Sequence[Cause], descriptors: Mapping[str, CauseInfo]) -> list[Cause]:
+    """Causes and what objections suggest in their place; what the check refutes is no suggestion."""
+    candidates = (_checked(case, one, descriptors[one.cause]) for one in suggested(case, causes, descriptors))
+    sound = [one for one in candidates if not any(objection.refutes for objection in one.objections)]
+    return with_suggestions([*causes, *sound], descriptors)
 
 
 def _checked(case: Case, cause: Cause, info: CauseInfo | None) -> Cause:

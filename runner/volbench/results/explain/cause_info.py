@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from volbench.results.explain.check.objection import Claim
+from volbench.results.explain.check.objection import Claim, Suggestion
 
 Group = Literal[
     "the volume is at a limit",
@@ -55,6 +55,7 @@ class CauseInfo:
         brings: causes that are its doing as far as it took speed, where their time lies within its own.
         left_by: causes that take of the level that it names: at the time of one of these it is what they leave.
         suppresses: causes that are the same operations seen with less: not named beside it.
+        suggested_as: it is what objections to other findings suggest by this name, see `suggestions`.
         contradicts: causes that cannot be true of the same step beside it; the surer one stays.
     """
 
@@ -83,6 +84,7 @@ class CauseInfo:
     brings: frozenset[str] = frozenset()
     left_by: frozenset[str] = frozenset()
     suppresses: frozenset[str] = frozenset()
+    suggested_as: Suggestion = ""
     contradicts: frozenset[str] = frozenset()
 
     @property

@@ -54,12 +54,15 @@ def weight_of(findings: Cause | FindingRow, loss: float) -> float:
     """What findings are ranked by: what they explain.
 
     `loss` is the share of its speed that the load lost to something beside it: what was there before explains only
-    the rest of the latency that it rose to. Confidences are no part of it: of two causes that cannot be told apart
-    each has half, and both together explain no less.
+    the rest of the latency that it rose to. What is less likely than not counts as far as it is likely. Otherwise
+    confidences are no part of it: of two causes that cannot be told apart each has half, and both together explain
+    no less.
     """
     share = _UNKNOWN_SHARE if findings.share is None else findings.share
     is_all_along = findings.cause in ALL_ALONG and not any(piece.metric == "loss" for piece in findings.evidence)
-    return share * (1 - loss if is_all_along else 1)
+    is_known = findings.confidence is not None and not _is_undecided(findings)
+    likely = findings.confidence if is_known else 1.0
+    return share * (1 - loss if is_all_along else 1) * (likely if likely < _LIKELY else 1)
 
 
 def loss_of(findings: Sequence[Cause | FindingRow]) -> float:

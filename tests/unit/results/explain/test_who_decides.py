@@ -19,6 +19,7 @@ from volbench.results.explain import (
     deciding,
     left_levels,
     stretch_findings,
+    suggestions,
 )
 from volbench.results.explain.arbitration import arbitrate
 from volbench.results.explain.case import Case
@@ -70,7 +71,8 @@ BUSY: Figures = {("cpu", "user_ratio", ""): 0.95, ("cpu", "system_ratio", ""): 0
 
 
 @pytest.mark.parametrize(
-    "module", [arbitration, clients_time, collapses, consequences, deciding, left_levels, stretch_findings]
+    "module",
+    [arbitration, clients_time, collapses, consequences, deciding, left_levels, stretch_findings, suggestions],
 )
 def test_nothing_that_decides_knows_a_cause_by_name(module: ModuleType) -> None:
     constants = {

@@ -31,4 +31,6 @@ def memory_objections(case: Case, inside: Mask) -> Iterator[Objection]:
         f"tasks waited for memory in {percent(waits)} of the time, and {percent(kernel / (user + kernel))} of the"
         " CPU time is the kernel's: it may be looking for memory"
     )
-    yield Objection(law="sufficiency", text=text, claimed=WAITS_MIN, recorded=waits, refutes=False)
+    yield Objection(
+        law="sufficiency", text=text, claimed=WAITS_MIN, recorded=waits, refutes=False, suggests="lack of memory"
+    )

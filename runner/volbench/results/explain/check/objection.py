@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from volbench.results.explain.evidence.device import Direction
+
 Law = Literal["conservation", "sufficiency", "consistency", "time", "acquittal"]
 LAWS: dict[Law, str] = {
     "conservation": "what goes into a layer comes out of it: bytes, time and operations in flight add up",
@@ -27,6 +29,8 @@ Claim = Literal[
     "instance",
 ]
 """What a cause claims, and what is therefore checked: see `objections`."""
+Suggestion = Literal["", "limit", "limit that began", "lack of memory"]
+"""What else makes the figure of an objection; empty: it suggests nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +42,9 @@ class Objection:
         text: a clause that follows "but", with both figures.
         claimed, recorded: the figures, in the unit that the text has.
         refutes: the finding cannot be true; else it is only less sure.
+        suggests: what makes the same figure, so that the finding is one of two where that is named.
+        level: operations a second of the limit that it suggests; None: it suggests none.
+        direction: of the operations that the level is about; None: all.
     """
 
     law: Law
@@ -45,3 +52,6 @@ class Objection:
     claimed: float
     recorded: float
     refutes: bool = True
+    suggests: Suggestion = ""
+    level: float | None = None
+    direction: Direction | None = None

@@ -29,8 +29,9 @@ from volbench.results.explain.check.rebuild import (
     served_at_least,
     spread_of_logarithm,
     summed_ms,
+    weighted_median,
 )
-from volbench.results.explain.evidence.device import RESOURCES, Resource
+from volbench.results.explain.evidence.device import DIRECTIONS, RESOURCES, Device, Direction, Resource
 from volbench.results.explain.evidence.disk_limits import device_of_disks, levels_of_disks
 from volbench.results.explain.evidence.processors import CELL, SERVER, task_use
 from volbench.results.explain.evidence.size_contrasts import levels_of
@@ -191,20 +192,59 @@ def _latency(named: _Named) -> Iterator[Objection]:
     begins = named.cause.decided_by == "before and after" and named.is_bounded
     if not begins and named.case.device is not None:
         yield from latency_objections(named.case.device, inside, [*levels_of(named.case.size_contrasts)])
+    level, direction = _held_level(named, device)
+    limit_of = f"a limit of {number(median(device.iops[inside]) or 0.0 if level is None else level)}/s"
     if begins and queue < QUEUE_SPREAD_MIN and not named.case.exceeded.is_counted:
-        queued, level = (number(median(values[inside]) or 0) for values in (device.in_flight, device.iops))
+        claimed, recorded = QUEUE_SPREAD_MIN, queue
         text = (
-            f"{queued} operations are in flight all along, and nothing counts the volume's limits: a limit of"
-            f" {level}/s that began then looks the same"
+            f"{number(median(device.in_flight[inside]) or 0)} operations are in flight all along, and nothing"
+            f" counts the volume's limits: {limit_of} that began then looks the same"
         )
-        yield Objection(law="consistency", text=text, claimed=QUEUE_SPREAD_MIN, recorded=queue, refutes=False)
-        return
-    if waits >= WAITS_SPREAD_MIN and rate < EVEN_RATE * waits:
+    elif waits >= WAITS_SPREAD_MIN and rate < EVEN_RATE * waits:
+        claimed, recorded = waits, rate
         text = (
             f"the rate varies by {percent(rate)} while the queue varies by {percent(queue)} and the waiting time by"
-            f" {percent(waits)}: a limit of {number(median(device.iops[inside]) or 0)}/s looks like that"
+            f" {percent(waits)}: {limit_of} looks like that"
         )
-        yield Objection(law="consistency", text=text, claimed=waits, recorded=rate, refutes=False)
+    else:
+        return
+    comes_and_goes = ", one that comes and goes" if level is None else ""
+    yield Objection(
+        law="consistency",
+        text=text + comes_and_goes,
+        claimed=claimed,
+        recorded=recorded,
+        refutes=False,
+        suggests="limit that began" if begins else "limit",
+        level=level,
+        direction=direction,
+    )
+
+
+def _held_level(named: _Named, device: Device) -> tuple[float | None, Direction | None]:
+    """Return operations a second that were given while operations waited, and of which; None: more were at times.
+
+    They are all, or those of the direction that waits more where that alone is held: what the other one gets may be
+    read from a cache. Each interval counts with its queue.
+    """
+    one_way = {direction: view for direction in DIRECTIONS if (view := device.only(direction)) is not None}
+    waiting = sorted(one_way, key=lambda direction: _queue(one_way[direction], named.within), reverse=True)[:1]
+    views: dict[Direction | None, Device] = {
+        None: device,
+        **{direction: one_way[direction] for direction in waiting},
+    }
+    for direction, view in views.items():
+        if view.in_flight is None:
+            continue
+        level = weighted_median(view.iops[named.within], view.in_flight[named.within])
+        most = served_at_least(view.iops, named.within, _samples(named.case))
+        if level and (most is None or most <= SERVED_ABOVE * level):
+            return level, direction
+    return None, None
+
+
+def _queue(device: Device, inside: Mask) -> float:
+    return 0.0 if device.in_flight is None else float(np.nansum(device.in_flight[inside]))
 
 
 def _at_device(named: _Named) -> Iterator[Objection]:

@@ -91,6 +91,20 @@ def summed_ms(rate: Floats | None, each_ms: Floats | None) -> float | None:
     return float((rate[both] * each_ms[both]).sum()) / operations if operations > 0 else None
 
 
+def weighted_median(values: Floats, weights: Floats) -> float | None:
+    """The value at which half of all weights is reached; None without one.
+
+    Args:
+        values, weights: shape (buckets,); a bucket without either does not count.
+    """
+    known = np.isfinite(values) & (np.nan_to_num(weights) > 0)
+    if not known.any():
+        return None
+    order = np.argsort(values[known])
+    reached = np.cumsum(weights[known][order])
+    return float(values[known][order][int(np.searchsorted(reached, reached[-1] / 2))])
+
+
 def served_at_least(values: Floats, inside: Mask, samples: int) -> float | None:
     """The most that was served over some intervals in a row, their mean; None where they are too few.
 

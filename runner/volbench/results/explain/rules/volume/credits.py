@@ -39,6 +39,7 @@ CAUSES = (
     CauseInfo(
         name="storage.burst_exhausted",
         claims=frozenset({"episode"}),
+        suggested_as="limit that began",
         group="the volume is at a limit",
         title="The volume's burst credits ran out",
         panels=("balance", "iops"),

@@ -60,6 +60,7 @@ CAUSES = (
     CauseInfo(
         name="storage.iops_limit",
         explains_collapse="always",
+        suggested_as="limit",
         claims=frozenset({"limit", "at the device"}),
         yields_to=MET_BECAUSE_OF,
         left_by=frozenset({"interference.shared_volume"}),
