@@ -59,11 +59,11 @@ def test_the_sample_is_small_and_has_enough_runs(scored: list[Outcome]) -> None:
 def test_scores_do_not_fall(scored: list[Outcome]) -> None:
     """As they were when the check was made; what changes them says so here.
 
-    A run named wrongly with 0.42 (an empty bucket, as a slow volume) is one of two now: of 60, 48 were named and 47
-    right, where 49 were named and 47 right.
+    Of 60 runs 49 were named and 47 right. Of the two empty buckets that were slow volumes with 0.42, one is a limit
+    now and one is one of two: 48 are named and right.
     """
     candidates = figures(scored)
-    assert candidates["right_of_named"] >= 0.96
+    assert candidates["right_of_named"] >= 0.98
     assert candidates["named"] >= 0.80
     assert candidates["wrong_and_sure"] == 0
     assert candidates["acquitted_wrongly"] <= 0.02
@@ -143,7 +143,8 @@ def test_an_empty_bucket_is_not_surely_a_slow_volume(scored: list[Outcome]) -> N
     """The rate stays as it is while waiting times vary: a limit looks like that (recorded)."""
     for item in scored:
         if item.name.startswith("bucket-empty"):
-            assert (item.findings[0].confidence or 0.0) < 0.9
+            first = item.findings[0]
+            assert first.cause in item.truth or (first.confidence or 0.0) < 0.9
 
 
 def test_a_cache_that_ran_out_is_no_stall(scored: list[Outcome]) -> None:

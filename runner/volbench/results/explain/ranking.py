@@ -50,19 +50,27 @@ def _kind(finding: Cause | FindingRow) -> str:
     return next((str(piece.value) for piece in finding.evidence if piece.metric == "checks"), "")
 
 
+def _is_objected(finding: Cause | FindingRow) -> bool:
+    """Whether something speaks against it without refuting it."""
+    if isinstance(finding, Cause):
+        return finding.left == "objected"
+    return any(piece.metric == "check" and piece.value == "objected" for piece in finding.evidence)
+
+
 def weight_of(findings: Cause | FindingRow, loss: float) -> float:
     """What findings are ranked by: what they explain.
 
     `loss` is the share of its speed that the load lost to something beside it: what was there before explains only
-    the rest of the latency that it rose to. What is less likely than not counts as far as it is likely. Otherwise
-    confidences are no part of it: of two causes that cannot be told apart each has half, and both together explain
-    no less.
+    the rest of the latency that it rose to. What evidence speaks against, or is less likely than not, counts as far
+    as it is likely. Otherwise confidences are no part of it: of two causes that cannot be told apart each has half,
+    and both together explain no less.
     """
     share = _UNKNOWN_SHARE if findings.share is None else findings.share
     is_all_along = findings.cause in ALL_ALONG and not any(piece.metric == "loss" for piece in findings.evidence)
-    is_known = findings.confidence is not None and not _is_undecided(findings)
-    likely = findings.confidence if is_known else 1.0
-    return share * (1 - loss if is_all_along else 1) * (likely if likely < _LIKELY else 1)
+    confidence = None if _is_undecided(findings) else findings.confidence
+    likely = 1.0 if confidence is None else confidence
+    is_doubtful = likely < _LIKELY or _is_objected(findings)
+    return share * (1 - loss if is_all_along else 1) * (likely if is_doubtful else 1)
 
 
 def loss_of(findings: Sequence[Cause | FindingRow]) -> float:

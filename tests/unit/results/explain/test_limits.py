@@ -54,6 +54,24 @@ def test_flushes_that_the_kernel_counts_as_writes_are_no_part_of_a_cap(share: fl
     assert result.level == pytest.approx(250, rel=0.05)
 
 
+@pytest.mark.parametrize("before", [0, 1, 2, 3])
+@pytest.mark.parametrize("after", [0, 3])
+def test_a_level_is_found_behind_a_moment_of_another_one(before: int, after: int) -> None:
+    """An empty bucket: 1,145, 1,114 and 441 operations, then 95 for 14 s was no level (recorded).
+
+    Fewer than four seconds are no segment, so that the level had none either.
+    """
+    level = np.resize([95.0, 91.0, 97.0, 93.0, 95.0, 92.0], 14)
+    rate = np.concatenate([[1144.6, 1114.3, 441.4][3 - before :], level, [300.0, 700.0, 900.0][:after]])
+    t_s, queue = np.arange(1.0, len(rate) + 1), np.full(len(rate), 1.8)
+    volume = Device(
+        source="diskstats", entity="sda", iops=rate, mib_per_s=None, await_ms=1000 * queue / rate, in_flight=queue
+    )
+    (plateau,) = limits_of(plateaus(t_s, volume, base_await_ms=4.1), None)
+    assert plateau.level == pytest.approx(95, rel=0.03)
+    assert plateau.last - plateau.first >= 14
+
+
 @pytest.mark.parametrize("source", ["emulator", "ebs_nvme"])
 def test_a_volume_that_counts_its_writes_is_believed(source: str) -> None:
     """Forty flushes a second, all of them counted as writes by the kernel."""

@@ -179,8 +179,18 @@ def test_what_is_less_likely_than_not_counts_as_far_as_it_is_likely(share: float
     assert ranked[0].cause == first
 
 
+def test_what_something_speaks_against_counts_as_far_as_it_is_likely() -> None:
+    """At most 0.7 of 40 % is less than 30 %."""
+    objected, sure = replace(suggesting("objected", ""), share=0.4), finding("sure", 0.3, confidence_max=0.85)
+    assert objected.confidence == 0.7
+    assert [cause.cause for cause in ranked_by([objected, sure], lambda cause: weight_of(cause, 0.0))] == [
+        "sure",
+        "objected",
+    ]
+
+
 def test_of_causes_that_cannot_be_told_apart_confidences_are_no_part() -> None:
-    pair = finding("pair", 0.6, one_of_two=True, confidence_max=0.42)
+    pair = replace(suggesting("pair", ""), share=0.6, one_of_two=True, confidence_max=0.42)
     assert weight_of(pair, 0.0) == 0.6
 
 

@@ -8,13 +8,14 @@ than any waiting could make them (regularity). One check that fails refutes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from volbench.results.explain import thresholds as limit
-from volbench.results.explain.evidence.cliffs import change_points
+from volbench.results.explain.evidence.cliffs import SEGMENT_MIN, change_points
 from volbench.results.explain.evidence.device import DIRECTIONS, RESOURCES, Device, Direction, Resource
 from volbench.results.explain.evidence.plateau_checks import (
     Check,
@@ -147,7 +148,7 @@ def plateaus(
         if values is None:
             continue
         for first, last in _segments(values):
-            for span in ((first, last), (first + 1, last - 1)):  # intervals at its ends may be of two levels
+            for span in _spans(first, last):
                 plateau = _plateau(t_s, device, resource, values, span, counted, base_await_ms, cpu_bound=cpu_bound)
                 if plateau is not None:
                     levels.append(plateau)
@@ -245,6 +246,18 @@ def _segments(values: Floats) -> list[tuple[int, int]]:
     points = [int(finite[point]) for point in change_points(values[finite])]
     bounds = [int(finite[0]), *points, int(finite[-1]) + 1]
     return list(pairwise(bounds))
+
+
+def _spans(first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield what of a stretch may be one level, the longest first.
+
+    Intervals at its ends may be of two levels, and fewer than SEGMENT_MIN of another one are no segment of their
+    own: a burst of three seconds before the level of a volume.
+    """
+    yield first, last
+    yield first + 1, last - 1
+    for shorter in range(2, SEGMENT_MIN):
+        yield from ((first + shorter, last), (first, last - shorter), (first + shorter, last - shorter))
 
 
 def _plateau(
