@@ -45,6 +45,21 @@ def test_versions_compare_as_numbers() -> None:
     assert picked.version == (9, 10)
 
 
+@pytest.mark.parametrize(
+    ("name", "flavor"),
+    [
+        ("localhost/volbench/mariadb:11.8", "mariadb"),
+        ("docker.io/library/mysql:8.4", "mysql"),
+        ("docker.io/percona/percona-server:8.4", "mysql"),
+    ],
+)
+def test_podman_lists_images_with_a_host(name: str, flavor: str) -> None:
+    picked = pick_server_image([name], flavor)
+    assert picked is not None
+    assert picked.name == name
+    assert pick_server_image([f"reg.example/{name}"], flavor) is None
+
+
 @pytest.mark.parametrize("name", ["mysql", "mysql:latest", "other/mysql:8.4", "", ":"])
 def test_image_without_known_name_and_version_is_no_server(name: str) -> None:
     assert parse_server_image(name) is None

@@ -68,6 +68,7 @@ def test_any_other_image_is_pulled() -> None:
     [
         ("volbench/tools:0a1b2c", True),
         (TOOLS_ALIAS, True),
+        ("localhost/volbench/mysql:9.7", True),
         ("reg.example/volbench/tools:1", False),
         ("volbench-tools:1", False),
         ("mysql:8.4", False),

@@ -30,6 +30,8 @@ SERVER_REPOSITORIES = {
     "mariadb": "mariadb",
     "volbench/mariadb": "mariadb",
 }
+PODMAN_HOSTS = ("localhost/", "docker.io/library/", "docker.io/")
+"""What podman lists in front of names that Docker lists without a host."""
 HASH_DIGITS = 12
 
 
@@ -71,7 +73,7 @@ def _files(root: Path, inputs: Sequence[str]) -> Iterable[Path]:
 
 def is_local(image: str) -> bool:
     """Return whether an image has a name of the set-up's: on Docker Hub anybody may own `volbench/...`."""
-    return image.startswith(("volbench/", f"{_NO_REGISTRY}/"))
+    return image.startswith(("volbench/", "localhost/", f"{_NO_REGISTRY}/"))
 
 
 def tools_image() -> str:
@@ -90,15 +92,23 @@ def _own_tools_image() -> str:
 
 
 def parse_server_image(name: str) -> ServerImage | None:
-    """Parse `volbench/mysql:9.7` into flavor and version; None for other images."""
+    """Parse `volbench/mysql:9.7` into flavor and version; None for other images.
+
+    The name stays whole: podman's `localhost/volbench/mysql:9.7` is asked for as that.
+    """
     repository, _, tag = name.rpartition(":")
-    flavor = SERVER_REPOSITORIES.get(repository)
+    flavor = SERVER_REPOSITORIES.get(_without_host(repository))
     number = re.match(r"[0-9]{1,9}(\.[0-9]{1,9})*(?![0-9])", tag)
     if flavor is None or number is None:
         return None
     return ServerImage(
         name=name, flavor=flavor, version=tuple(int(number_text) for number_text in number[0].split("."))
     )
+
+
+def _without_host(repository: str) -> str:
+    host = next((host for host in PODMAN_HOSTS if repository.startswith(host)), "")
+    return repository.removeprefix(host)
 
 
 def pick_server_image(names: Iterable[str], flavor: str, version: str | None = None) -> ServerImage | None:
