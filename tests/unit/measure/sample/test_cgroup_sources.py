@@ -247,6 +247,21 @@ def test_limits_of_the_slice_are_known_where_the_service_has_no_account(tmp_path
     assert values == {("write_iops_max", "server"): 50}  # the slice's traffic is of others, too
 
 
+def test_a_group_whose_controllers_lack_io_says_so(tmp_path: Path) -> None:
+    """Containers of Podman without root: systemd delegates no I/O to users, so that they have no account."""
+    service = tmp_path / "cgroup" / "user.slice" / "libpod-1.scope"
+    service.mkdir(parents=True)
+    (service / "cgroup.controllers").write_text("cpu memory pids\n")
+    for group in (service, service.parent):
+        (group / "cgroup.procs").write_text("")
+    (service.parent / "io.max").write_text("")
+    sampler = CgroupIoAccount(find_directory("0::/user.slice/libpod-1.scope\n", tmp_path / "cgroup"), ("sdb",))
+    assert sampler.probe().present
+    with pytest.raises(Unavailable, match=r"not enabled for .*libpod-1.scope \(enabled: cpu, memory, pids\)"):
+        sampler.read()
+    sampler.close()
+
+
 def moved_server(tmp_path: Path) -> tuple[ServerGroup, Callable[[str], None]]:
     """A server that runs as process 77, and what puts it into a group of all hierarchies."""
     (tmp_path / "state").write_text("3 running 77\n")

@@ -122,7 +122,7 @@ class CgroupIoAccount(Sampler):
         accounts = join_blkio(*texts) if self._is_version_1 else parse_io_stat("".join(texts))
         limits = self._server_limits(self._texts(self._limits)) if self._limits else {}
         if not accounts and not limits:  # version 1 of Linux 6.10 and later counts only where a limit was set
-            raise Unavailable(f"{self._directory} has counted no I/O so far")
+            raise Unavailable(self._reason_for_none())
         values: Values = {
             (name, entity): value
             for device, account in accounts.items()
@@ -132,6 +132,16 @@ class CgroupIoAccount(Sampler):
         if self._server is not None and self._directory is not None:
             values[GROUP, ""] = self._directory.stat().st_ino
         return {**values, **limits}
+
+    def _reason_for_none(self) -> str:
+        if self._files or self._directory is None:
+            return f"{self._directory} has counted no I/O so far"
+        enabled = ", ".join((self._directory / "cgroup.controllers").read_text().split()) or "none"
+        return (
+            f"the I/O controller is not enabled for {self._directory} (enabled: {enabled}): its I/O is not counted."
+            " For containers without root: systemctl edit user@.service, with [Service] Delegate=cpu cpuset io"
+            " memory pids, and log in again"
+        )
 
     def _server_limits(self, texts: Sequence[str]) -> Values:
         """Limits of the volume's devices; none where these are not known, as on a network file system."""
