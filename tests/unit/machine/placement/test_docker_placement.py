@@ -6,13 +6,14 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
+import docker
 import pytest
 from docker.errors import APIError, NotFound
 
-from volbench.errors import StepFailed
+from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.placement.docker import containers, target
 from volbench.machine.placement.docker.containers import DockerPlacement
 
@@ -124,3 +125,56 @@ def test_deleted_inodes_are_forgotten_before_a_cell_of_small_files(
         SimpleNamespace(volume=volume, cell=SimpleNamespace(steps=[SimpleNamespace(kind=kind)]))  # type: ignore[arg-type]
     )
     assert forget.called is expected
+
+
+class RootlessEngine:
+    """What an engine says of itself, and the containers that were asked of it."""
+
+    def __init__(self, *, rootless: bool, podman: bool) -> None:
+        self.api, self.containers = self, self
+        self._rootless, self._podman = rootless, podman
+        self.created: dict[str, Any] = {}
+
+    def info(self) -> dict[str, Any]:
+        return {"SecurityOptions": ["name=seccomp,profile=default", *(["name=rootless"] if self._rootless else [])]}
+
+    def version(self) -> dict[str, Any]:
+        return {"Components": [{"Name": "Podman Engine" if self._podman else "Engine"}]}
+
+    def create_host_config(self, **host: Any) -> dict[str, Any]:
+        return host
+
+    def create_container(self, image: str, command: list[str], **options: Any) -> dict[str, str]:
+        self.created = {"image": image, "command": command, **options}
+        return {"Id": "1"}
+
+    def get(self, _: str) -> Mock:
+        return Mock()
+
+
+@pytest.mark.parametrize(
+    ("rootless", "podman", "namespace"), [(False, False, ""), (False, True, ""), (True, True, "keep-id")]
+)
+def test_podman_without_root_keeps_the_users_number(
+    monkeypatch: pytest.MonkeyPatch, *, rootless: bool, podman: bool, namespace: str
+) -> None:
+    monkeypatch.setattr(containers.os, "getuid", lambda: 1000)
+    engine: Any = RootlessEngine(rootless=rootless, podman=podman)
+    assert containers.user_namespace(engine) == namespace
+    containers.start_container(
+        engine, "i", ["a"], user="1000:1000", namespace=namespace, labels={}, network_mode="none"
+    )
+    assert engine.created["host_config"].get("UsernsMode", "") == namespace
+    assert engine.created["entrypoint"] == []
+
+
+@pytest.mark.parametrize(
+    ("podman", "uid", "next_step"), [(False, 1000, "podman.socket"), (True, 0, "as the user of the engine")]
+)
+def test_an_engine_without_root_that_cannot_give_files_to_containers_is_refused(
+    monkeypatch: pytest.MonkeyPatch, *, podman: bool, uid: int, next_step: str
+) -> None:
+    monkeypatch.setattr(containers.os, "getuid", lambda: uid)
+    with pytest.raises(MissingPrerequisite, match="without root") as refused:
+        containers.user_namespace(cast("docker.DockerClient", RootlessEngine(rootless=True, podman=podman)))
+    assert next_step in refused.value.next_step

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -111,6 +112,75 @@ def engine_client() -> docker.DockerClient:
     """Return a client of the engine of DOCKER_HOST or the default socket. Raise MissingPrerequisite."""
     with engine_errors("connecting to the Docker engine"):
         return docker_engine.connect()
+
+
+def user_namespace(client: docker.DockerClient) -> str:
+    """Return the user namespace of a cell's containers: `keep-id` for Podman without root, else the engine's own.
+
+    Without root, user 1000 of a container is some user of the machine that owns nothing, so that a cell could not
+    write its results. Podman can keep the number of the user who runs it.
+
+    Raises MissingPrerequisite for Docker without root, which cannot, and for root who asks another user's engine.
+    """
+    with engine_errors("connecting to the Docker engine"):
+        rootless = "name=rootless" in (client.info().get("SecurityOptions") or ())
+        components = client.version().get("Components") or () if rootless else ()
+    if not rootless:
+        return ""
+    podman = any(component.get("Name") == "Podman Engine" for component in components)
+    if podman and os.getuid() != 0:
+        return "keep-id"
+    raise MissingPrerequisite(
+        "the engine runs without root, and its containers cannot write what this user owns",
+        where="docker target",
+        evidence="its SecurityOptions have name=rootless"
+        + (", and this process is root's" if podman else ", and only Podman keeps a user's number in containers"),
+        next_step="run volbench as the user of the engine"
+        if podman
+        else "use the machine's own Docker, or Podman's socket: systemctl --user start podman.socket; export"
+        " DOCKER_HOST=unix://$XDG_RUNTIME_DIR/podman/podman.sock; or --target local",
+    )
+
+
+def start_container(
+    client: docker.DockerClient,
+    image: str,
+    command: Sequence[str],
+    *,
+    user: str,
+    namespace: str,
+    labels: Mapping[str, str],
+    name: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    **host: Any,
+) -> Any:
+    """Start a container without the image's entry point and return it.
+
+    Args:
+        client, image, command, user, labels, name, environment: as `containers.run` of the SDK takes them.
+        namespace: of `user_namespace`, which the SDK refuses to pass on.
+        host: of the SDK's HostConfig.
+
+    Raises DockerException.
+    """
+    host_config = client.api.create_host_config(**host)
+    if namespace:
+        host_config["UsernsMode"] = namespace
+    created = client.api.create_container(
+        image,
+        list(command),
+        entrypoint=[],
+        name=name,
+        labels=dict(labels),
+        user=user,
+        environment=dict(environment or {}),
+        working_dir="/",
+        host_config=host_config,
+        detach=True,
+    )
+    container = client.containers.get(created["Id"])
+    container.start()
+    return container
 
 
 def _wait_for_container(container_id: str) -> None:

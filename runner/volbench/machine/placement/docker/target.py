@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from volbench.core.base import ownership, safe_files
 from volbench.core.profile.layout import component_word
 from volbench.core.records.cell import CellPlaces, CellSpec
 from volbench.core.records.run import PlannedCell
+from volbench.errors import StepFailed
 from volbench.machine.host.task_account import CLIENT, EMULATOR, SERVER, keep_task_file, socket_peer
 from volbench.machine.placement.docker.containers import (
     LABEL_CELL,
@@ -27,6 +29,8 @@ from volbench.machine.placement.docker.containers import (
     engine_client,
     engine_errors,
     remove_container,
+    start_container,
+    user_namespace,
 )
 from volbench.machine.placement.docker.images import server_image, tools_image
 from volbench.machine.placement.docker.own_files import containers_uid, in_containers, own_mounts
@@ -75,10 +79,15 @@ class DockerTarget:
         self._task_files: dict[str, tuple[threading.Event, threading.Thread]] = {}
 
     def check(self) -> None:
-        """Check that the engine answers and has the tools image."""
+        """Check that the engine answers, can give files to its containers, and has the tools image."""
         with engine_errors("connecting to the Docker engine"):
             self._client.ping()
+        user_namespace(self._client)
         tools_image(self._client, self._tools)
+
+    @cached_property
+    def _namespace(self) -> str:
+        return user_namespace(self._client)
 
     def lane_of(self, cell: PlannedCell) -> str:  # noqa: ARG002
         """Return nothing: this machine runs one cell at a time."""
@@ -214,38 +223,47 @@ class DockerTarget:
 
     def _start(self, job: Job, role: str, image: str, command: list[str], mounts: list[docker.types.Mount]) -> Any:
         with engine_errors(f"starting the {role} container of cell {job.cell.cell_id} from image {image}"):
-            return self._client.containers.run(
+            return start_container(
+                self._client,
                 image,
                 command,
-                entrypoint=[],
                 name=container_name(self._workspace.short_id, job.cell.cell_id, role),
                 labels={LABEL_RUN: self._workspace.run_id, LABEL_CELL: job.cell.cell_id},
                 mounts=mounts,
                 user=f"{self._uid}:{self._uid}",
+                namespace=self._namespace,
                 network_mode="none",
                 cap_drop=["ALL"],
                 security_opt=["no-new-privileges"],
                 read_only=True,
                 tmpfs={"/tmp": "rw,mode=1777"},
                 environment={"HOME": "/tmp", "PYTHONUNBUFFERED": "1"},
-                working_dir="/",
-                detach=True,
             )
 
     def _run_once(self, command: list[str], mount: docker.types.Mount) -> None:
         """Run a command as root on a named volume, only with the capabilities for owners and modes."""
         with engine_errors(f"running {command[0]} on a named volume"):
-            self._client.containers.run(
+            container = start_container(
+                self._client,
                 tools_image(self._client, self._tools),
                 command,
-                entrypoint=[],
                 mounts=[mount],
                 user="0:0",
+                namespace=self._namespace,
                 network_mode="none",
                 cap_drop=["ALL"],
                 cap_add=["CHOWN", "DAC_OVERRIDE", "FOWNER"],
                 labels={LABEL_RUN: self._workspace.run_id},
-                remove=True,
+            )
+            try:
+                code, log = container.wait()["StatusCode"], container.logs(tail=12)
+            finally:
+                remove_container(container)
+        if code != 0:
+            raise StepFailed(
+                f"{command[0]} failed on a named volume",
+                where=" ".join(command),
+                evidence=f"exit code {code}: {log.decode(errors='replace').strip()}",
             )
 
     def _write_cgroup(self, server: Any, control: Path) -> None:
