@@ -56,6 +56,11 @@ TEST_TOOLS: tuple[tuple[Need, ...], ...] = (
 LAB_TOOLS = (
     program("rsync", reason="the lab of causes copies files while the server runs"),
     program("nbdkit", reason="the lab slows a volume down with it"),
+    Need(
+        met=lambda: Path("/usr/include/nbdkit-plugin.h").exists(),
+        packages=("nbdkit-plugin-dev",),
+        reason="the lab compiles its shapes of volumes against it",
+    ),
     program("nbdfuse", "libnbd-bin", reason="the lab mounts such a volume"),
     program("bindfs", reason="the lab delays a file system with it"),
     program("iptables", reason="the lab drops packets with it"),
