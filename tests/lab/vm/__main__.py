@@ -1,7 +1,7 @@
 """Boots the virtual machine and runs commands inside: a shell script, tests of the project, or recordings.
 
 python -m vm image
-python -m vm run SCRIPT [--collect DIRECTORY]
+python -m vm run SCRIPT [--systemd] [--give FILE] [--collect DIRECTORY]
 python -m vm pytest ARGUMENTS...
 python -m vm record stacks|operations|throttles|fsx|power|write-log|emulated [NAME...]
 python -m vm inject [--out DIRECTORY] [NAME...]
@@ -29,7 +29,7 @@ from vm.image import Image, ensure_image
 from vm.injection_sample import pack, unpacked
 from vm.injection_scores import Proven, in_order, page, read_run
 from vm.injections import inject_all
-from vm.machine import FOUR_DEVICES, Machine
+from vm.machine import FOUR_DEVICES, LAB_INIT, MEMORY_MIB, SYSTEMD, Machine, Nvme
 from vm.operations import operations_table, record_operations
 from vm.power_cuts import DEVICES as POWER_DEVICES
 from vm.power_cuts import conditions, power_table, record_power, record_write_log
@@ -39,6 +39,9 @@ from volbench.errors import MissingPrerequisite, VolbenchError
 from volbench.results.store.run_directory import RunDirectory
 
 LIMIT_S = 2400.0
+SERVICE_DEVICES = (Nvme(size_bytes=8 << 30), Nvme(), Nvme())
+"""The first has room for an engine's images."""
+SERVICE_MEMORY_MIB = 3072
 RECORDINGS = Path("tests/fixtures/real-kernels")
 TABLES = Path("results/examples/real-kernels")
 INJECTIONS = Path("results/vm-injections")
@@ -55,6 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
     script = actions.add_parser("run")
     script.add_argument("script", type=Path, help="a bash script; what it writes below /share can be collected")
     script.add_argument("--collect", type=Path, help="where the shared directory is copied to")
+    script.add_argument("--systemd", action="store_true", help="as the first process: Docker, Podman and services")
+    script.add_argument("--give", type=Path, action="append", default=[], help="a file that is copied to /share")
     actions.add_parser("pytest", help="with pytest's own arguments after it")
     records = actions.add_parser("record", help="into tests/fixtures/real-kernels; what is there is skipped")
     records.add_argument(
@@ -134,13 +139,22 @@ def _with_machine(
         return 0
     kind = options.kind if options.action == "record" else ""
     devices = {"throttles": DEVICES, "power": POWER_DEVICES}.get(kind, FOUR_DEVICES)
-    with Machine(image, locations, nvme=devices) as machine:
+    systemd = options.action == "run" and options.systemd
+    with Machine(
+        image,
+        locations,
+        nvme=SERVICE_DEVICES if systemd else devices,
+        memory_mib=SERVICE_MEMORY_MIB if systemd else MEMORY_MIB,
+        first_process=SYSTEMD if systemd else LAB_INIT,
+    ) as machine:
         console.say(f"kernel {machine.kernel}, accelerator {machine.accelerator}")
         if options.action == "record":
             return _record(machine, image, options, locations.root / RECORDINGS, console)
         script = f"python3 -m pytest -p no:cacheprovider {shlex.join(for_pytest)}"
         if options.action == "run":
             script = options.script.read_text()
+            for file in options.give:
+                shutil.copy(file, machine.share)
         done = machine.run(script, limit_s=options.limit)
         sys.stdout.write(done.output)
         if options.action == "run" and options.collect:

@@ -22,11 +22,12 @@ from bootstrap.packages import install, program
 
 SUITE = "trixie"
 PACKAGES = (
-    "bcache-tools", "btrfs-progs", "ca-certificates", "cryptsetup-bin", "dmsetup", "docker.io", "e2fsprogs",
-    "fdisk", "fio", "git", "initramfs-tools", "iproute2", "iptables", "kmod", "linux-image-amd64", "lvm2",
-    "mariadb-server", "mdadm", "nbd-client", "nbd-server", "nfs-common", "nfs-kernel-server", "nvme-cli",
-    "open-iscsi", "parted", "procps", "python3", "rpcbind", "sysbench", "sysstat", "tgt",
-    "thin-provisioning-tools", "udev", "xfsprogs",
+    "bcache-tools", "btrfs-progs", "ca-certificates", "cryptsetup-bin", "crun", "dbus", "dbus-user-session",
+    "dmsetup", "docker-cli", "docker.io", "e2fsprogs", "fdisk", "fio", "git", "initramfs-tools", "iproute2",
+    "iptables", "kmod", "libpam-systemd", "linux-image-amd64", "lvm2", "mariadb-server", "mdadm", "nbd-client",
+    "nbd-server", "nfs-common", "nfs-kernel-server", "nvme-cli", "open-iscsi", "parted", "podman", "procps",
+    "python3", "rpcbind", "sysbench", "sysstat", "systemd-sysv", "tgt", "thin-provisioning-tools", "udev", "uidmap",
+    "xfsprogs",
 )  # fmt: skip
 NEEDS = (
     *offline.DEBOOTSTRAP_NEEDS,
@@ -41,6 +42,25 @@ mount -t devtmpfs dev /dev 2>/dev/null
 mount -o ro /dev/vdb /opt/volbench
 exec /bin/sh /opt/volbench/tree/tests/lab/vm/init.sh
 """
+SYSTEMD_PROCESS = """#!/bin/sh
+mount -o ro /dev/vdb /opt/volbench
+modprobe -a 9pnet_virtio 9p virtio_console
+mkdir -p /share
+mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 share /share
+exec python3 /opt/volbench/tree/tests/lab/vm/agent.py
+"""
+SYSTEMD_UNIT = """[Unit]
+Description=The lab's agent
+After=local-fs.target systemd-udevd.service dbus.service
+[Service]
+Environment=HOME=/root
+ExecStart=/bin/sh /sbin/lab-agent
+ExecStopPost=/bin/systemctl --force poweroff
+[Install]
+WantedBy=multi-user.target
+"""
+NOT_STARTED = ("containerd", "docker", "docker.socket", "mariadb", "nbd-server", "nfs-server", "rpcbind", "tgt")
+"""Services of Debian's packages: tests and labs start what they need."""
 PYTHON = "3.13"
 """Of the suite."""
 HERE = Path(__file__).resolve().parent
@@ -86,7 +106,7 @@ def _remove_others(cache: Path, names: set[str]) -> None:
 
 
 def _root_digest() -> str:
-    made_from = [SUITE, *PACKAGES, FIRST_PROCESS]
+    made_from = [SUITE, *PACKAGES, FIRST_PROCESS, SYSTEMD_PROCESS, SYSTEMD_UNIT, *NOT_STARTED]
     return hashlib.sha256("\n".join(made_from).encode()).hexdigest()[:12]
 
 
@@ -103,9 +123,18 @@ def _make_root(new: Path, paths: Directories, console: Console) -> None:
     (root / "opt/volbench").mkdir()
     (root / "sbin/lab-init").write_text(FIRST_PROCESS)
     (root / "sbin/lab-init").chmod(0o755)
+    _add_unit(root, log)
     for name, pattern in (("vmlinuz", "vmlinuz-*"), ("initrd", "initrd.img-*")):
         shutil.copyfile(next((root / "boot").glob(pattern)), new / name)
     _make_ext4(new / "root.img", root, label="root", size=ROOT_IMAGE_BYTES, log=log)
+
+
+def _add_unit(root: Path, log: Path) -> None:
+    """Let systemd, where it is the first process, start the agent and nothing else of Debian's services."""
+    (root / "sbin/lab-agent").write_text(SYSTEMD_PROCESS)
+    (root / "etc/systemd/system/volbench-lab.service").write_text(SYSTEMD_UNIT)
+    for command in (["enable", "volbench-lab"], ["disable", *NOT_STARTED], ["set-default", "multi-user.target"]):
+        run(["chroot", str(root), "systemctl", *command], log=log, label=f"systemctl {command[0]}", timeout_s=60)
 
 
 def _tree_files(work_tree: Path) -> list[str]:

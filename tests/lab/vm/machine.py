@@ -32,6 +32,8 @@ Programs see it: NumPy refuses processors that lack it.
 """
 KVM_OPTIONS = ("-accel", "kvm", "-cpu", "host")
 DEVICE_BYTES = 1 << 30
+MEMORY_MIB = 2048
+LAB_INIT, SYSTEMD = "/sbin/lab-init", "/lib/systemd/systemd"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +67,7 @@ class Machine:
         nvme: its NVMe devices, `/dev/nvme0n1` the first.
         places: for the log and for what is known of this machine's KVM.
         memory_mib, processors: of the guest.
+        first_process: its path in the guest.
 
     Raises MissingPrerequisite when the machine does not greet in time, with the end of its console.
     """
@@ -75,10 +78,12 @@ class Machine:
         locations: Directories,
         *,
         nvme: Sequence[Nvme] = FOUR_DEVICES,
-        memory_mib: int = 2048,
+        memory_mib: int = MEMORY_MIB,
         processors: int = 2,
+        first_process: str = LAB_INIT,
     ) -> None:
         self._image, self._places, self._nvme = image, locations, nvme
+        self._first_process = first_process
         self._size = (memory_mib, processors)
         self._directory = Path(tempfile.mkdtemp(prefix="volbench-vm-", dir="/var/tmp"))
         self.share = self._directory / "share"
@@ -193,7 +198,7 @@ class Machine:
             "qemu-system-x86_64", *accelerator, "-m", str(memory_mib), "-smp", str(processors), "-display", "none",
             "-nic", "none", "-no-reboot", "-serial", f"file:{self._console}",
             "-kernel", str(self._image.kernel), "-initrd", str(self._image.initrd), "-append",
-            "console=ttyS0 quiet root=/dev/vda rw init=/sbin/lab-init panic=1 mitigations=off"
+            f"console=ttyS0 quiet root=/dev/vda rw init={self._first_process} panic=1 mitigations=off"
             + (TCG_KERNEL_ARGUMENT if accelerator is TCG_OPTIONS else ""),
             *_virtio_disk(self._image.root, "r", "snapshot=on,cache=unsafe"),
             *_virtio_disk(self._image.tree, "t", "readonly=on"),
