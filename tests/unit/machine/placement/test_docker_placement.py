@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -158,7 +159,7 @@ class RootlessEngine:
 def test_podman_without_root_keeps_the_users_number(
     monkeypatch: pytest.MonkeyPatch, *, rootless: bool, podman: bool, namespace: str
 ) -> None:
-    monkeypatch.setattr(containers.os, "getuid", lambda: 1000)
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
     engine: Any = RootlessEngine(rootless=rootless, podman=podman)
     assert containers.user_namespace(engine) == namespace
     containers.start_container(
@@ -174,7 +175,7 @@ def test_podman_without_root_keeps_the_users_number(
 def test_an_engine_without_root_that_cannot_give_files_to_containers_is_refused(
     monkeypatch: pytest.MonkeyPatch, *, podman: bool, uid: int, next_step: str
 ) -> None:
-    monkeypatch.setattr(containers.os, "getuid", lambda: uid)
+    monkeypatch.setattr(os, "getuid", lambda: uid)
     with pytest.raises(MissingPrerequisite, match="without root") as refused:
         containers.user_namespace(cast("docker.DockerClient", RootlessEngine(rootless=True, podman=podman)))
     assert next_step in refused.value.next_step
