@@ -51,6 +51,9 @@ first run; two were widened later (`frozen`, `periodic-slow-commits`), and say s
 `make lab-vm LAB_VM="inject --out DIR"` runs what has no results yet, `LAB_VM="pack --out DIR"` puts its runs into
 the sample tests/fixtures/real-kernels/runs, `LAB_VM=scores` writes this page from the sample with today's rules.
 Where an injection was run again, the last run counts.
+Rules were mended on rows of all generations after they were scored, of the fourth on `weight-neighbour-commits`,
+`calm-other-disk-waits`, `calm-reads-slow-writes` and `delay-grows-commits`: what is named today shows that they are
+mended, and is no estimate for steps that nobody has seen. First readings are.
 
 A step counts where the kernel's own counters show that its cause acted (`disk`, `io.max`, `cpu.stat`,
 `memory.pressure`; for netem and flush delays, that they were set). *named*: one cause is named, not one of two.

@@ -24,6 +24,7 @@ from volbench.core.records.sources import sources_with
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.accounts.budget import Budget, budget_of, statement_cpu
+from volbench.results.explain.evidence.best_seconds import best_seconds_share
 from volbench.results.explain.evidence.burst import Burst, credits_spent, fit_burst
 from volbench.results.explain.evidence.device import VIEWS, Device, Direction, Resource, device_of, flushing_share
 from volbench.results.explain.evidence.disk_limits import DiskLimit, disk_limits
@@ -313,12 +314,18 @@ class Case(Given):
         return cpu_account(self.grid, self.cpus)
 
     @cached_property
+    def best_seconds_share(self) -> float | None:
+        """Share of the clients' time that CPUs can be at most, by a closed loop's best seconds; None: not known."""
+        tps = self.at(Client.tps) if self.threads and self.rate is None else None
+        return best_seconds_share(tps, self.cpu_account, self.cpu_s_per_s, self.grid.width_s)
+
+    @cached_property
     def cpu_share_max(self) -> float | None:
         """Share of statement time that computing and waiting for a CPU can be at most; None where it is not known.
 
         All processes of the server, or else of the cell, used and waited for CPUs for so long (the kernel's
         schedstat): its statements did so for no longer. And a thread that is ready waits while others run before
-        it: its time on a CPU, times the threads for each CPU.
+        it: its time on a CPU, times the threads for each CPU. And see `best_seconds_share`.
         """
         runnable, budget = mean(self.at(CPU.runnable_threads)), self.budget
         if budget is None:
@@ -330,6 +337,8 @@ class Case(Given):
             bounds.append(min(1.0, (mean(use.used + use.delay) or 0.0) / statements))
         if runnable is not None and self.cpus and self.statement_cpu_s_per_s is not None:
             bounds.append(budget.share("cpu") * max(1.0, runnable / self.cpus))
+        if self.best_seconds_share is not None and statements and self.threads:
+            bounds.append(min(1.0, self.best_seconds_share * self.threads / statements))
         return min(bounds, default=None)
 
     @cached_property

@@ -3,7 +3,8 @@
 Where an operation waits is seen in a balance of layers, whatever makes it wait. Others that write to the server's
 file system fill a commit of its journal, and a sync waits for that commit while no operation of its own is at the
 device: the wait above the device and the foreign I/O are two names for the same seconds. A kernel that takes back
-memory burns CPU time, and the CPUs are then full of it. `CauseInfo.effect_of` says which causes can be such a name.
+memory burns CPU time, and the CPUs are then full of it. A scheduler that serves others first lets all clients
+stand. `CauseInfo.effect_of` says which causes can be such a name.
 Whether one is, in a step, is a comparison: is it there in the time without the other cause? Without such a time
 nothing tells them apart, and the one that says what makes it stays.
 """
@@ -29,6 +30,8 @@ LIKELY = 0.5
 """A confidence from which a cause is likelier than not: what is less likely makes no other one its effect."""
 SAMPLES_MIN = 5
 """Intervals without the cause, in which its effect would show: with fewer nothing is compared."""
+MOST_OF_TIME = 0.5
+"""Of a maker's time, what its effect fills at least: what was there for longer without it does not make it."""
 Naming = Callable[[Case], Sequence[Cause]]
 
 
@@ -83,7 +86,15 @@ def _can_make(maker: Cause, finding: Cause, info: CauseInfo) -> bool:
     """Whether a finding is likely, explains enough, and is there at the time of one that it can make."""
     at_once = min(maker.window_s[1], finding.window_s[1]) > max(maker.window_s[0], finding.window_s[0])
     is_likely = maker.confidence >= LIKELY and not maker.one_of_two
-    return maker.cause in info.effect_of and at_once and is_likely and is_much(maker)
+    if maker.cause not in info.effect_of or not at_once or not is_likely or not is_much(maker):
+        return False
+    return _seconds(finding) >= MOST_OF_TIME * (maker.window_s[1] - maker.window_s[0])
+
+
+def _seconds(finding: Cause) -> float:
+    """How long a finding is there: the sum of its stands, or its time."""
+    stood = next((piece.value for piece in finding.evidence if piece.metric == "stalled_s"), None)
+    return float(stood) if isinstance(stood, int | float) else finding.window_s[1] - finding.window_s[0]
 
 
 def _time_without(case: Case, cause: Cause) -> Mask:

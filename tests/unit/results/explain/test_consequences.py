@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from recorded_step import recorded_step
 
+from volbench.core.records.report import EvidenceRow
 from volbench.results.explain.arbitration import Arbitration
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.causes import CAUSES
 from volbench.results.explain.consequences import without_consequences
+from volbench.results.explain.findings import explain_case
 from volbench.results.stats.grid import align
 from volbench.results.store.series import Series, SeriesKey
 
@@ -112,3 +115,36 @@ def test_what_waited_meanwhile_ends_later(slowest_ms: float, first_after: float)
 
 def test_a_wait_above_the_device_is_made_by_what_has_a_name() -> None:
     assert CAUSES[WAIT].effect_of == {"host.io_limit", "interference.backup", NEIGHBOUR}
+
+
+def stand(begin_s: float, end_s: float, stalled_s: float) -> Cause:
+    """All clients stood for some seconds between two times."""
+    stood = EvidenceRow(metric="stalled_s", value=stalled_s, unit="s", text="no client got an answer")
+    return replace(cause("server.stall", begin_s, end_s), evidence=(stood,))
+
+
+@pytest.mark.parametrize(
+    ("stalled_s", "stands"), [(14.0, False), (6.0, True)], ids=["most of their time", "a part of their time"]
+)
+def test_a_stand_that_fills_the_time_of_others_is_their_doing(stalled_s: float, stands: bool) -> None:
+    """A pause of a server is no doing of a neighbour who is there for longer without one."""
+    names, reasons = left(step(), cause(NEIGHBOUR, 10.0, 30.0), stand(12.0, 30.0, stalled_s))
+    assert names == [NEIGHBOUR, "server.stall"] if stands else names == [NEIGHBOUR]
+    assert bool(reasons) is not stands
+
+
+def test_a_stand_beside_others_and_without_them_is_the_servers() -> None:
+    both = (cause(NEIGHBOUR, 10.0, 20.0), stand(0.0, 30.0, 12.0))
+    assert left(step(), *both, without=["server.stall"]) == ([NEIGHBOUR, "server.stall"], [])
+
+
+def test_a_scheduler_that_serves_a_neighbour_first_lets_all_clients_stand() -> None:
+    """io.cost gives a neighbour ten times the server's weight: clients stand for 12.5 of its 18 s (recorded)."""
+    explanation = explain_case(recorded_step("weight-neighbour-commits"))
+    assert explanation.findings[0].cause == NEIGHBOUR
+    assert "server.stall" not in [finding.cause for finding in explanation.findings]
+    assert any(refuted.cause.cause == "server.stall" for refuted in explanation.refuted)
+
+
+def test_a_server_that_is_paused_stands_by_itself() -> None:
+    assert explain_case(recorded_step("server-paused")).findings[0].cause == "server.stall"

@@ -22,6 +22,7 @@ Bytes are conserved downwards, too: `evidence.foreign`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -150,10 +151,25 @@ def device_flow(device: Device, direction: Direction) -> Flow | None:
     return Flow(layer="the device", rate=view.iops, in_flight=view.in_flight, mib_per_s=view.mib_per_s)
 
 
-def flush_ms(grid: Grid, device: Device) -> float:
-    """Mean time of a flush over all of them, or the median of intervals where none is counted; 0: none was sent."""
+def flush_ms(grid: Grid, device: Device, disks: Sequence[str] = ()) -> float:
+    """Mean time of a flush over all of them, or the median of intervals where none is counted; 0: none was sent.
+
+    Args:
+        grid: the aligned series.
+        device: the volume.
+        disks: kernel names of those below a stacked device. Device mapper counts a flush as a write without data
+            (bio_start_io_acct): where the disks below have flushes, and it has none, one takes what a write does.
+    """
     rate, each_ms = grid.column(*Diskstats.flushes_per_s.of(device.source), device.entity), device.f_await_ms
     if rate is None or each_ms is None:
+        sent = [grid.column(*Diskstats.flushes_per_s.of(device.source), disk) for disk in disks]
+        writes = device_flow(device, "write")
+        if (
+            each_ms is None
+            and writes is not None
+            and any(np.nansum(column) > 0 for column in sent if column is not None)
+        ):
+            return writes.each_ms or 0.0
         return median(each_ms) or 0.0
     total = float(np.nansum(rate))
     return float(np.nansum(rate * each_ms)) / total if total > 0 else 0.0

@@ -36,6 +36,7 @@ _ADVICE = (
 CAUSES = (
     CauseInfo(
         name="server.stall",
+        effect_of=frozenset({"interference.io", "interference.backup", "lock.metadata_contention"}),
         group="the server or the client",
         title="The whole server stands still at times, and the volume has nothing to do",
         panels=("throughput", "latency", "queue"),
@@ -53,7 +54,8 @@ CAUSES = (
             " (conservation of its busy time), and tasks did not wait for I/O all along (PSI), see"
             " `storage.stall`. Where the server counts statement times, clients stood within"
             " statements. Stands that recur have a period. Not named over TCP where the statements were as fast as"
-            " ever, see `network.stalls`."
+            " ever, see `network.stalls`; nor where others' I/O or a lock is named for a time of which stands fill"
+            " half, and nothing stands without it."
         ),
         advice=(
             "Look for paused containers or machines (snapshots, live migration), a frozen file system (`fsfreeze`),"

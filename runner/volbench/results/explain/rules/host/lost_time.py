@@ -140,7 +140,7 @@ def lost_syncs(case: Case) -> LostTime | None:
     pieces = 0.0
     if written is not None and written.mib_per_s is not None and mean(upper.rate):
         pieces = (mean(written.mib_per_s) or 0.0) / (mean(upper.rate) or 1.0) / SPLIT_MIB
-    commit_ms = lower.each_ms + flush_ms(case.grid, device)
+    commit_ms = lower.each_ms + flush_ms(case.grid, device, case.disks)
     if case.journal_device is not None:
         commit_ms += case.journal_device.commit_ms
     below_ms = limit.SYNC_BY_VOLUME * 2 * commit_ms + pieces * lower.each_ms

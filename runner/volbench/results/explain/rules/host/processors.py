@@ -111,7 +111,8 @@ CAUSES = (
             " back is `cpu.server_saturated`; a load that a quota holds back is `cpu.client_saturated`. For"
             " `observe`, an application on the server's host counts as other programs. Without an account of the"
             " cell's own processes (recordings of sar) the users of the CPUs cannot be distinguished, and the"
-            " finding is `cpu.server_saturated`."
+            " finding is `cpu.server_saturated`. Where the load does twice as much for two seconds, on CPUs"
+            " as busy, CPUs explain no more than a whole transaction takes then."
         ),
         advice=(
             "Find them (`ps -eo pid,pcpu,comm --sort=-pcpu`, `systemd-cgtop`, `docker stats`) and move them to"
@@ -196,6 +197,7 @@ def _saturated(case: Case) -> Iterator[Cause]:
     ):
         return  # more CPU is no help to a server that uses next to none
     most = None if cpu_share is None else min(cpu_share, 1 - waits_elsewhere(case))
+    most = None if most is None else min(most, case.best_seconds_share or 1.0)  # by the seconds as busy
     if throttled and case.withheld_s is not None:
         most = min(case.withheld_s, 1.0 if most is None else most)  # nobody waits for a quota for longer
     own, foreign = (None if most is None else most * part for part in (1 - by_others, by_others))

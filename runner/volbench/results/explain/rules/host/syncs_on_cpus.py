@@ -8,6 +8,7 @@ from volbench.core.records.named_metrics import Tasks
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.layers import LOGS, device_flow, flush_ms, server_flow
+from volbench.results.explain.evidence.processors import CELL, SERVER
 from volbench.results.explain.rules.log_waits import slowest_sync_ms
 from volbench.results.explain.rules.shared_evidence import without_stands
 from volbench.results.stats.grid import mean
@@ -37,18 +38,31 @@ class VolumePart:
 
 
 def sync_by_volume(case: Case) -> VolumePart | None:
-    """What of an fsync is the volume's where CPUs are saturated, and most of it is not; else None."""
+    """What of an fsync is the volume's where CPUs hold it up, and most of it is not; else None.
+
+    What a sync takes beyond the volume's part is waiting for a CPU only as far as all tasks of the cell together
+    waited for CPUs: where they waited for less, the rest of it was blocked, and CPUs do not explain it. Programs
+    that wait for a disk of theirs leave CPUs idle (iowait) and take them with each piece that is done. So where a
+    load gets its rate, CPUs need not be saturated: the server's tasks waited as long, and reads show it as well.
+    """
     sync_ms, part = slowest_sync_ms(case), _volume_part(case)
-    if sync_ms is None or part is None or not case.cpu_bound:
+    if sync_ms is None or part is None or sync_ms < limit.SYNC_BY_VOLUME * part.sync_ms:
         return None
-    if sync_ms < limit.SYNC_BY_VOLUME * part.sync_ms:
+    if not case.cpu_bound and not case.is_served:
         return None
-    syncs, delayed = server_flow(case.grid, "sync", LOGS), case.at(Tasks.run_delay_s_per_s, "cell")
-    # What a sync takes beyond the volume's part is waiting for a CPU only as far as all tasks of the cell together
-    # waited for CPUs: where they waited for less, the rest of it was blocked, and CPUs do not explain it.
-    seconds = None if delayed is None or syncs is None else mean(syncs.in_flight)
-    beyond = None if seconds is None else seconds * (1 - part.sync_ms / sync_ms)
-    return None if beyond is not None and (mean(delayed) or 0.0) < beyond else part
+    who = CELL if case.cpu_bound else SERVER
+    syncs, delayed = server_flow(case.grid, "sync", LOGS), mean(case.at(Tasks.run_delay_s_per_s, who))
+    seconds = None if syncs is None else mean(syncs.in_flight)
+    if not case.cpu_bound and (seconds is None or delayed is None or not _reads_wait_as_long(case, sync_ms, part)):
+        return None
+    beyond = None if delayed is None or seconds is None else seconds * (1 - part.sync_ms / sync_ms)
+    return None if beyond is not None and (delayed or 0.0) < beyond else part
+
+
+def _reads_wait_as_long(case: Case, sync_ms: float, part: VolumePart) -> bool:
+    """Whether waits for a CPU, as reads show them, explain the rest of an fsync."""
+    each_ms = wakeup_ms(case)
+    return each_ms is not None and sync_ms - part.sync_ms <= WAKEUPS_MAX * each_ms
 
 
 def volume_part_of_syncs(case: Case) -> float:
@@ -64,11 +78,11 @@ def short_sync(case: Case) -> VolumePart | None:
     takes is measured on reads, as their time in the server less that at the device, and the rest of an fsync must
     be no more than WAKEUPS_MAX of them. And the device must do the logs' writes.
     """
-    part, sync_ms, wakeup_ms = sync_by_volume(case), slowest_sync_ms(case), _wakeup_ms(case)
-    if part is None or sync_ms is None or wakeup_ms is None or not _writes_the_logs(case):
+    part, sync_ms = sync_by_volume(case), slowest_sync_ms(case)
+    if part is None or sync_ms is None or not _writes_the_logs(case):
         return None
     is_short = part.sync_ms < limit.SYNC_SLOW_MS and max(part.write_ms, part.flush_ms) < limit.READ_SLOW_MS
-    return part if is_short and sync_ms - part.sync_ms <= WAKEUPS_MAX * wakeup_ms else None
+    return part if is_short and _reads_wait_as_long(case, sync_ms, part) else None
 
 
 def _volume_part(case: Case) -> VolumePart | None:
@@ -77,15 +91,15 @@ def _volume_part(case: Case) -> VolumePart | None:
     writes = None if moving.device is None else device_flow(moving.device, "write")
     if moving.device is None or writes is None or writes.each_ms is None:
         return None
-    journal = moving.journal_device
+    journal, flushes_ms = moving.journal_device, flush_ms(moving.grid, moving.device, moving.disks)
     return VolumePart(
         write_ms=writes.each_ms + (0.0 if journal is None else journal.write_ms or 0.0),
-        flush_ms=flush_ms(moving.grid, moving.device) + (0.0 if journal is None else journal.flush_ms),
+        flush_ms=flushes_ms + (0.0 if journal is None else journal.flush_ms),
     )
 
 
-def _wakeup_ms(case: Case) -> float | None:
-    """Mean time for which a read that is done at the device waits in the server; None where reads are too few."""
+def wakeup_ms(case: Case) -> float | None:
+    """Return for how long a read that is done at the device waits in the server; None where reads are too few."""
     upper = server_flow(case.grid, "read", ("data",))
     lower = None if case.device is None else device_flow(case.device, "read")
     if upper is None or lower is None or upper.each_ms is None or lower.each_ms is None:

@@ -24,7 +24,7 @@ from volbench.results.explain.rule import (
 )
 from volbench.results.explain.rules.advice import p95_text
 from volbench.results.explain.rules.host.lost_time import lost_syncs
-from volbench.results.explain.rules.host.syncs_on_cpus import sync_by_volume
+from volbench.results.explain.rules.host.syncs_on_cpus import sync_by_volume, wakeup_ms
 from volbench.results.explain.rules.levers import commits
 from volbench.results.explain.rules.log_waits import (
     hidden_commit_share,
@@ -64,7 +64,9 @@ CAUSES = (
             " for files at least 30 % (or those who hold row locks mostly read). (Network SSDs answer in 0.5 to 2"
             " ms.) Where a queue of six and more never varies and the rate is as even as a meter that comes in"
             " slices of 100 ms, it is one of two with a limit. A load with a rate of its own that gets it, with"
-            " clients that mostly have nothing to do, is held back by no latency of less than 5 ms."
+            " clients that mostly have nothing to do, is held back by no latency of less than 5 ms; nor, on"
+            " saturated CPUs, by one that is beyond the volume's own by no more than what a read that is done waits"
+            " for a CPU."
         ),
         advice=(
             "Use storage with a lower read latency, or avoid reads with a buffer pool that holds the working set."
@@ -93,8 +95,10 @@ CAUSES = (
             " sessions hold row locks while they sync, the finding says so. Where the device took a small part of"
             " the syncs, it is one of two: the rest waits for a CPU or for a limit above the device. A load with a"
             " rate of its own that gets it, with clients that mostly have nothing to do, is held back by no sync of"
-            " less than 8 ms. Over NFS, on CPUs that are saturated, a sync is one of two where an operation is fast"
-            " without a queue, and not named where the load gets its rate: the client's threads wait for a CPU."
+            " less than 8 ms, nor by the wait for a CPU within a sync, which is measured on reads and in the"
+            " scheduler's count. Over NFS, on CPUs that are saturated, a sync is one of two where an operation is"
+            " fast without a queue, and not named where the load gets its rate: the client's threads wait for"
+            " a CPU."
             " A journal on a device of its own counts with what that device takes. On a file system that is mounted"
             " `sync`, writes of a log count as its syncs."
         ),
@@ -126,7 +130,8 @@ def _slow_files(case: Case) -> Iterator[Cause]:
     much = budget.storage_share + unseen >= limit.STORAGE_SHARE_MIN
     read_ms = data_read_ms(case)
     reads = budget.share("data_reads")
-    if read_ms is not None and _is_slow(case, read_ms, limit.READ_SLOW_MS) and _matters(case, reads, much=much):
+    is_slow = read_ms is not None and _is_slow(case, read_ms, limit.READ_SLOW_MS)
+    if read_ms is not None and is_slow and not _waits_for_cpus(case, read_ms) and _matters(case, reads, much=much):
         finding = _slow(case, "storage.read_latency", reads, "read", read_ms, limit.READ_SLOW_MS)
         yield _perhaps_cpus(case, finding, limit.READ_SLOW_MS)
     sync_ms = slowest_sync_ms(case)
@@ -158,6 +163,18 @@ def _answers_wait_for_cpus(case: Case, threshold_ms: float) -> bool:
     floor = case.base_await_ms
     is_remote = case.device is not None and case.device.source == Mountstats.r_await_ms.source
     return is_remote and case.cpu_bound and (floor is None or floor < threshold_ms)
+
+
+def _waits_for_cpus(case: Case, read_ms: float) -> bool:
+    """Whether a read takes no longer, beyond the volume's own latency, than one wait for a CPU of this host does.
+
+    On CPUs that are saturated the host that completes a read is late, and so is the task that waits for it: the
+    second wait is measured. Only of a load that gets its rate: a volume that holds one back has a queue as well.
+    """
+    floor_ms, wait_ms = case.base_await_ms, wakeup_ms(case)
+    if not (case.is_served and case.cpu_bound) or floor_ms is None or wait_ms is None:
+        return False
+    return floor_ms < limit.READ_SLOW_MS and read_ms - floor_ms <= wait_ms
 
 
 def _perhaps_cpus(case: Case, finding: Cause, threshold_ms: float) -> Cause:

@@ -53,6 +53,7 @@ CAUSES = (
             " idle while a task waited for I/O all along (PSI): then a layer above the device held its operations."
             " PSI is of the whole host, so that it says nothing of stands of less than 2 s together, nor where"
             " the waits of calm intervals scatter as far."
+            " Of a load with a rate of its own, at least 5 transactions are due within a stand."
             " Not named within a time in which operations take so long that seconds without an end are no events"
             " (`storage.degraded`)."
         ),
