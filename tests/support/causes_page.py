@@ -89,7 +89,7 @@ def _decision() -> Iterator[str]:
         columns = [
             ", ".join(sorted(cause.claims)),
             "" if cause.share_of == "statements" else cause.share_of,
-            ", ".join(part for part in events if part),
+            ", ".join(event for event in events if event),
             *(_names(names) for names in sets),
             "always" if cause.explains_fall or cause.is_change else cause.explains_collapse,
             cause.suggested_as,

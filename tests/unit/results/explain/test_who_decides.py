@@ -248,7 +248,7 @@ def fallen_case(*, busy: float = 0.0, delay: float = 0.0) -> Case:
         ("diskstats", "in_flight", "nvme1n1"): 1.0,
         ("diskstats", "aqu_sz", "nvme1n1"): 1.0,
     }
-    keys = {SeriesKey(source=one, metric=two, entity=of): values for (one, two, of), values in columns.items()}
+    keys = {SeriesKey(source=key[0], metric=key[1], entity=key[2]): values for key, values in columns.items()}
     broadcast = {key: np.ones(SECONDS) * values for key, values in keys.items()}
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=broadcast)
     return Case(name="step", grid=grid, whole=grid, threads=10, cpus=2, disk="nvme1n1")
