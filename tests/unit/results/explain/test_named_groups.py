@@ -33,7 +33,7 @@ def finding(cause: str, share: float) -> Cause:
 
 
 def order(*findings: Cause) -> list[str]:
-    return [one.cause for one in ranked_by(findings, lambda one: one.share or 0.0)]
+    return [finding.cause for finding in ranked_by(findings, lambda finding: finding.share or 0.0)]
 
 
 def test_of_two_causes_of_the_volume_the_second_has_half_of_its_weight() -> None:

@@ -183,4 +183,5 @@ def test_what_makes_what_is_data() -> None:
     assert {name: set(item.effect_of) for name, item in CAUSES.items() if item.effect_of} == {
         "host.io_wait": {"host.io_limit", "interference.backup", "interference.io"},
         "cpu.server_saturated": {"memory.reclaim"},
+        "server.stall": {"interference.io", "interference.backup", "lock.metadata_contention"},
     }

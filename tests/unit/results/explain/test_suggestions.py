@@ -17,7 +17,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.causes import CAUSES
-from volbench.results.explain.check.objection import Objection, Suggestion
+from volbench.results.explain.check.objection import Claim, Objection, Suggestion
 from volbench.results.explain.check.objections import objections
 from volbench.results.explain.check.rebuild import weighted_median
 from volbench.results.explain.ranking import ranked_by, weight_of
@@ -26,7 +26,7 @@ from volbench.results.stats.grid import Floats, Grid
 from volbench.results.store.series import SeriesKey
 
 SECONDS = 40
-LATENCY = frozenset({"latency"})
+LATENCY: frozenset[Claim] = frozenset({"latency"})
 _CYCLE = np.resize([0.5, 0.8, 1.2, 2.0], SECONDS)
 """What a queue is from second to second, around its usual."""
 
@@ -130,8 +130,16 @@ def test_a_limit_explains_what_both_findings_explain_that_suggest_it() -> None:
 
 
 def info(name: str, suggested_as: Suggestion = "") -> CauseInfo:
-    texts = {"title": "", "meaning": "", "signs": "", "advice": ""}
-    return CauseInfo(name=name, group="not the volume", panels=(), suggested_as=suggested_as, **texts)
+    return CauseInfo(
+        name=name,
+        group="not the volume",
+        panels=(),
+        suggested_as=suggested_as,
+        title="",
+        meaning="",
+        signs="",
+        advice="",
+    )
 
 
 def suggesting(cause: str, suggestion: Suggestion, level: float | None = None, *, refutes: bool = False) -> Cause:
@@ -141,7 +149,7 @@ def suggesting(cause: str, suggestion: Suggestion, level: float | None = None, *
     return finding(cause, objections=(objection,))
 
 
-DESCRIPTORS = {"x": info("x"), "y": info("y", "lack of memory"), "z": info("z")}
+DESCRIPTORS = {"x": info("x"), "y": info("y", "memory reclaim"), "z": info("z")}
 
 
 def undecided(causes: Sequence[Cause]) -> list[str]:
@@ -150,7 +158,7 @@ def undecided(causes: Sequence[Cause]) -> list[str]:
 
 def test_a_suggestion_without_a_level_names_only_what_was_found() -> None:
     """A kernel that may be looking for memory is no evidence that memory lacks."""
-    against = suggesting("x", "lack of memory")
+    against = suggesting("x", "memory reclaim")
     assert suggested(limited(), [against], DESCRIPTORS) == []
     assert undecided(with_suggestions([against], DESCRIPTORS)) == []
     (single,) = with_suggestions([against], DESCRIPTORS)
@@ -161,12 +169,12 @@ def test_a_suggestion_without_a_level_names_only_what_was_found() -> None:
 
 
 def test_what_is_refuted_or_suggests_nothing_is_none_of_two() -> None:
-    for against in (suggesting("x", "lack of memory", refutes=True), suggesting("x", "")):
+    for against in (suggesting("x", "memory reclaim", refutes=True), suggesting("x", "")):
         assert undecided(with_suggestions([against, finding("y")], DESCRIPTORS)) == []
 
 
 def test_findings_that_no_suggestion_is_about_keep_their_place() -> None:
-    remaining = with_suggestions([finding("z"), suggesting("x", "lack of memory"), finding("y")], DESCRIPTORS)
+    remaining = with_suggestions([finding("z"), suggesting("x", "memory reclaim"), finding("y")], DESCRIPTORS)
     assert [cause.cause for cause in remaining] == ["z", "y", "x"]
 
 

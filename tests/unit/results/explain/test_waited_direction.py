@@ -39,7 +39,7 @@ def committer(share: float = 0.6, **volume: Any) -> Series:
 def at_few(series: Series, **facts: Any) -> list[str]:
     """Evidence of a volume that is slow at few operations."""
     findings = found({"volume": case_of(series, **facts)})
-    return [one.evidence[0].text for one in findings if one.rule == "slow at few operations"]
+    return [finding.evidence[0].text for finding in findings if finding.rule == "slow at few operations"]
 
 
 SLOW = np.where(LATE, 200.0, 2.0)
@@ -114,7 +114,7 @@ def test_a_reader_on_a_volume_that_writes_slowly_acquits_it() -> None:
 def slower(series: Series) -> list[str]:
     """Evidence of a volume that became slower by itself."""
     findings = found({"volume": case_of(series)})
-    return [one.evidence[0].text for one in findings if one.rule == SLOWER]
+    return [finding.evidence[0].text for finding in findings if finding.rule == SLOWER]
 
 
 NOISE = 1 + 0.2 * np.random.default_rng(7).standard_normal(SECONDS)

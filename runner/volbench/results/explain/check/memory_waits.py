@@ -32,5 +32,5 @@ def memory_objections(case: Case, inside: Mask) -> Iterator[Objection]:
         " CPU time is the kernel's: it may be looking for memory"
     )
     yield Objection(
-        law="sufficiency", text=text, claimed=WAITS_MIN, recorded=waits, refutes=False, suggests="lack of memory"
+        law="sufficiency", text=text, claimed=WAITS_MIN, recorded=waits, refutes=False, suggests="memory reclaim"
     )

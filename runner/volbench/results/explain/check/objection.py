@@ -29,7 +29,7 @@ Claim = Literal[
     "instance",
 ]
 """What a cause claims, and what is therefore checked: see `objections`."""
-Suggestion = Literal["", "limit", "limit that began", "lack of memory"]
+Suggestion = Literal["", "limit", "limit that began", "memory reclaim"]
 """What else makes the figure of an objection; empty: it suggests nothing."""
 
 

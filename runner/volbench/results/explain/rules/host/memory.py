@@ -28,7 +28,7 @@ from volbench.results.stats.grid import Floats, Mask, mean, median
 CAUSES = (
     CauseInfo(
         name="memory.reclaim",
-        suggested_as="lack of memory",
+        suggested_as="memory reclaim",
         waits_for_volume=True,
         group="the server or the client",
         title="The page cache was taken back, and the volume is read instead",
