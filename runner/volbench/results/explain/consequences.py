@@ -88,7 +88,19 @@ def _can_make(maker: Cause, finding: Cause, info: CauseInfo) -> bool:
     is_likely = maker.confidence >= LIKELY and not maker.one_of_two
     if maker.cause not in info.effect_of or not at_once or not is_likely or not is_much(maker):
         return False
-    return _seconds(finding) >= MOST_OF_TIME * (maker.window_s[1] - maker.window_s[0])
+    return _seconds(finding) >= MOST_OF_TIME * (maker.window_s[1] - maker.window_s[0]) or _is_counted_in(
+        maker, finding
+    )
+
+
+def _is_counted_in(maker: Cause, finding: Cause) -> bool:
+    """Whether sessions counted waits for the maker in most of the time that the other one takes.
+
+    Two shares of one time that sum to more than all of it lie over each other by the rest at least.
+    """
+    if maker.decided_by != "counted" or not maker.share or not finding.share:
+        return False
+    return maker.share + finding.share - 1 >= MOST_OF_TIME * finding.share
 
 
 def _seconds(finding: Cause) -> float:

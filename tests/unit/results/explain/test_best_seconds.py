@@ -71,13 +71,21 @@ def test_a_load_with_a_rate_of_its_own_has_no_best_seconds() -> None:
     assert replace(recorded_step(GROWS), rate=10.0).best_seconds_share is None
 
 
-@pytest.mark.parametrize(("flushes_below", "expected_ms"), [(0.0, 0.0), (5.0, 30.0)])
-def test_a_flush_of_a_mapped_device_is_counted_among_its_writes(flushes_below: float, expected_ms: float) -> None:
-    """Device mapper counts no flush; where the disk below it has some, one takes what a write does."""
+@pytest.mark.parametrize(
+    ("name", "flushes_below", "expected_ms"),
+    [("dm-0", 0.0, 0.0), ("dm-0", 5.0, 30.0), ("loop0", 5.0, 0.0), ("nbd0", 5.0, 0.0)],
+)
+def test_a_flush_of_a_mapped_device_is_counted_among_its_writes(
+    name: str, flushes_below: float, expected_ms: float
+) -> None:
+    """Device mapper counts no flush; where the disk below it has some, one takes what a write does.
+
+    A loop device counts its own. The disk that holds its file has the flushes of all that use this disk.
+    """
     figures = {
-        (Diskstats.reads_per_s, "dm-0"): 1.0,
-        (Diskstats.writes_per_s, "dm-0"): 20.0,
-        (NamedMetric("diskstats", "w_await_ms"), "dm-0"): 30.0,
+        (Diskstats.reads_per_s, name): 1.0,
+        (Diskstats.writes_per_s, name): 20.0,
+        (NamedMetric("diskstats", "w_await_ms"), name): 30.0,
         (Diskstats.flushes_per_s, "sda"): flushes_below,
     }
     columns = {
@@ -85,7 +93,7 @@ def test_a_flush_of_a_mapped_device_is_counted_among_its_writes(flushes_below: f
         for (metric, entity), value in figures.items()
     }
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
-    device = device_of(grid, "dm-0")
+    device = device_of(grid, name)
     assert device is not None
     assert flush_ms(grid, device, ("sda",)) == pytest.approx(expected_ms)
     assert flush_ms(grid, device) == 0.0

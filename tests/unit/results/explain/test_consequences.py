@@ -11,6 +11,7 @@ from recorded_step import recorded_step
 
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain.arbitration import Arbitration
+from volbench.results.explain.calibration import Evidence
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.causes import CAUSES
@@ -148,3 +149,23 @@ def test_a_scheduler_that_serves_a_neighbour_first_lets_all_clients_stand() -> N
 
 def test_a_server_that_is_paused_stands_by_itself() -> None:
     assert explain_case(recorded_step("server-paused")).findings[0].cause == "server.stall"
+
+
+@pytest.mark.parametrize(
+    ("waited", "stood", "decided_by", "stands"),
+    [
+        (0.97, 0.97, "counted", False),  # recorded: FLUSH TABLES WITH READ LOCK for 4 of 15 s
+        (0.91, 0.99, "counted", False),  # recorded: LOCK TABLES
+        (0.60, 0.79, "counted", True),  # 0.39 of 0.79 at least: less than half
+        (0.60, 0.81, "counted", False),
+        (0.97, 0.97, "level", True),  # no counter says that sessions waited for it
+        (0.30, 0.60, "counted", True),  # they may have other times
+    ],
+)
+def test_a_stand_in_which_sessions_count_waits_for_a_lock_is_the_locks(
+    waited: float, stood: float, decided_by: Evidence, stands: bool
+) -> None:
+    """Two shares of one time that sum to more than all of it lie over each other by the rest at least."""
+    lock = replace(cause("lock.metadata_contention", 0.0, 30.0, waited), decided_by=decided_by)
+    both = (lock, replace(stand(12.0, 18.0, 4.4), share=stood))
+    assert ("server.stall" in left(step(), *both)[0]) is stands

@@ -58,6 +58,8 @@ _LIMITS: dict[Direction, dict[Literal["iops", "throughput"], NamedMetric]] = {
 }
 SERVER = "server"
 """The entity of the server's control group."""
+_MAPPED = "dm-"
+"""Of device mapper's kernel names."""
 LOGS = ("redo", "binlog")
 
 
@@ -159,6 +161,7 @@ def flush_ms(grid: Grid, device: Device, disks: Sequence[str] = ()) -> float:
         device: the volume.
         disks: kernel names of those below a stacked device. Device mapper counts a flush as a write without data
             (bio_start_io_acct): where the disks below have flushes, and it has none, one takes what a write does.
+            A loop device counts its own; the disk with its file has those of everybody.
     """
     rate, each_ms = grid.column(*Diskstats.flushes_per_s.of(device.source), device.entity), device.f_await_ms
     if rate is None or each_ms is None:
@@ -166,6 +169,7 @@ def flush_ms(grid: Grid, device: Device, disks: Sequence[str] = ()) -> float:
         writes = device_flow(device, "write")
         if (
             each_ms is None
+            and device.entity.startswith(_MAPPED)
             and writes is not None
             and any(np.nansum(column) > 0 for column in sent if column is not None)
         ):

@@ -55,7 +55,7 @@ CAUSES = (
             " `storage.stall`. Where the server counts statement times, clients stood within"
             " statements. Stands that recur have a period. Not named over TCP where the statements were as fast as"
             " ever, see `network.stalls`; nor where others' I/O or a lock is named for a time of which stands fill"
-            " half, and nothing stands without it."
+            " half, and nothing stands without it; nor where sessions counted waits for a lock in most of it."
         ),
         advice=(
             "Look for paused containers or machines (snapshots, live migration), a frozen file system (`fsfreeze`),"
