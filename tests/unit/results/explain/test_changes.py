@@ -13,10 +13,12 @@ from synthetic_cell import Load, Storage, columns
 
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
+from volbench.results.explain.evidence.episodes import find_change
 from volbench.results.explain.findings import explain_case
 from volbench.results.explain.recordings.directory import explain_recorded
+from volbench.results.explain.rules.volume.slower import slowdowns
 from volbench.results.stats.grid import Floats, align
-from volbench.results.store.series import SeriesKey
+from volbench.results.store.series import Series, SeriesKey
 
 RECORDINGS = Path(__file__).parents[3] / "fixtures" / "recordings"
 LOAD = Load(queue=8, threads=8)
@@ -141,3 +143,49 @@ def test_a_device_alone_is_called_slower_as_documented(
     """Five times, or with a queue that ends fewer; never where the device is busy for under 15 % of the time."""
     result = seen_at_device(times=times, in_flight=in_flight, busy=busy, seed=seed)
     assert ("storage.degraded" in result) is named
+
+
+READS = [572, 575, 769, 569, 787, 833, 765, 818, 653, 808, 817, 825, 753, 222, 221, 220, 181, 256]
+QUEUE = [5.5, 4.7, 5.4, 5.2, 5.3, 5.8, 5.6, 5.7, 4.8, 5.4, 5.7, 5.7, 5.5, 5.8, 5.8, 5.7, 5.8, 5.4]
+"""Recorded: a bucket of operations that is empty after 13 of 18 seconds, on a host whose CPUs are all busy."""
+
+
+def short_step(reads: Floats, queue: Floats) -> Case:
+    """A step of reads, with one transaction a read."""
+    waits = 1000 * queue / reads
+    figures = {
+        ("diskstats", "reads_per_s", "sda"): reads,
+        ("diskstats", "writes_per_s", "sda"): np.zeros(len(reads)),
+        ("diskstats", "r_await_ms", "sda"): waits,
+        ("diskstats", "r_size_kib", "sda"): np.full(len(reads), 16.0),
+        ("diskstats", "read_mib_per_s", "sda"): reads / 64,
+        ("diskstats", "aqu_sz", "sda"): queue,
+        ("client", "tps", ""): reads,
+        ("client", "latency_ms_p95", ""): 2 * waits,
+    }
+    t_s = np.arange(1.0, len(reads) + 1)
+    grid = align(
+        {
+            SeriesKey(source=source, metric=metric, entity=entity): Series(t_s=t_s, value=values)
+            for (source, metric, entity), values in figures.items()
+        }
+    )
+    return Case(name="load", grid=grid, whole=grid, threads=6, cpus=2)
+
+
+def test_a_change_that_is_clear_is_seen_though_few_intervals_follow_it() -> None:
+    """Ranks of 18 intervals leave chance possible where the last five are the slowest; their level does not."""
+    slow = degraded(short_step(np.array(READS, dtype=np.float64), np.array(QUEUE)))
+    assert slow.window_s == (pytest.approx(13, abs=0.1), 18.0)
+    assert slow.one_of_two
+
+
+@pytest.mark.parametrize(("scatter_ms", "is_seen"), [(1.3, True), (1.4, False)])
+def test_ten_spreads_are_clear(scatter_ms: float, is_seen: bool) -> None:
+    """20 ms more: 10.4 and 9.6 of the scaled median deviations of both levels."""
+    scatter = np.concatenate([np.linspace(2, -2, 13), np.linspace(2, -2, 5)])
+    waits = np.repeat([10.0, 30.0], [13, 5]) + scatter_ms * scatter
+    case = short_step(5000 / waits, np.full(18, 5.0))
+    assert find_change(case.grid, waits) is None
+    assert case.device is not None
+    assert bool(slowdowns(case, case.device)) is is_seen

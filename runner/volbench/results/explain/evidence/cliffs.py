@@ -31,13 +31,15 @@ _NEARBY = 4
 class Cliff:
     """A lasting change. `at_s` is the end of the last interval on the old level; `index` the first on the new.
 
-    `before` and `after` are medians of the levels on both sides, up to the next change.
+    `before` and `after` are medians of the levels on both sides, up to the next change, and `clearness` is their
+    distance in units of the spread within them.
     """
 
     at_s: float
     index: int
     before: float
     after: float
+    clearness: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -66,7 +68,13 @@ def cliffs(t_s: Floats, values: Floats, *, ratio_min: float = RATIO_MIN) -> tupl
         if high < ratio_min * low or high == 0 or abs(step) < 0.5 * abs(after - before):
             continue
         lasting.append(
-            Cliff(at_s=float(t_s[finite[point - 1]]), index=int(finite[point]), before=before, after=after)
+            Cliff(
+                at_s=float(t_s[finite[point - 1]]),
+                index=int(finite[point]),
+                before=before,
+                after=after,
+                clearness=_clearness(left, right),
+            )
         )
     return tuple(lasting)
 

@@ -39,6 +39,8 @@ SAMPLES_MIN = 5
 WORK_RISE_MAX = 1.1
 """Rise of operations or bytes while they take longer, up to which the load is no heavier."""
 SIZE_RISE_MAX = 1.3
+CLEAR_SPREADS = 10.0
+"""Distance of two levels in their own spreads from which chance makes none, however few intervals are on a side."""
 FAST_MAX = 0.2
 """Share of a change's intervals that are nearer to the waiting time before than to the one since."""
 QUEUE_FALL_MAX = 0.8
@@ -123,9 +125,10 @@ def slowdowns(case: Case, device: Device) -> list[Slowdown]:
             continue
         abrupt = _abrupt(case, waits)
         change = None if abrupt else find_change(case.grid, waits)
+        clear = _abrupt(case, waits, RISE_MIN, CLEAR_SPREADS) if not abrupt and change is None else []
         changes += [
             (candidate, change_intervals(case, candidate, waits), waits)
-            for candidate in (*abrupt, *(() if change is None else (change,)))
+            for candidate in (*abrupt, *(() if change is None else (change,)), *clear)
         ]
     candidates = [candidate for candidate in changes if candidate[1].sum() >= SAMPLES_MIN]
     bounded = [candidate for candidate in candidates if not _ended(candidate[2], candidate[1])]
@@ -147,9 +150,11 @@ def _waits(case: Case, device: Device) -> list[Floats]:
     return [waits for waits in columns if waits is not None]
 
 
-def _abrupt(case: Case, waits: Floats) -> list[Change]:
+def _abrupt(
+    case: Case, waits: Floats, ratio_min: float = limit.DEGRADED_RISE, spreads_min: float = 0.0
+) -> list[Change]:
     """Rises at one time: a step, or an episode where it falls as abruptly later."""
-    edges = cliffs(case.grid.t_s, waits, ratio_min=limit.DEGRADED_RISE)
+    edges = [edge for edge in cliffs(case.grid.t_s, waits, ratio_min=ratio_min) if edge.clearness >= spreads_min]
     falls = sorted(edge.at_s for edge in edges if edge.ratio < 1)
     changes = []
     for rise in (edge for edge in edges if edge.ratio > 1):
