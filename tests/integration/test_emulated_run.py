@@ -103,4 +103,4 @@ def test_a_volume_that_falls_behind_its_model_makes_the_step_invalid(local: live
     assert "fell behind its model" in (local.directory.path / "report.md").read_text()
     merged = load_histograms(local.directory.cell_dir(result.cell_id) / "histograms.parquet").merged(measured=True)
     events = {key.source: int(table.events.sum()) for key, table in merged.items()}
-    assert events["lateness read"] > 100, events
+    assert min(events["lateness write"], events["lateness flush"]) > 100, events  # reads may be of the pool
