@@ -72,7 +72,10 @@ def _files(root: Path, inputs: Sequence[str]) -> Iterable[Path]:
 
 
 def is_local(image: str) -> bool:
-    """Return whether an image has a name of the set-up's: on Docker Hub anybody may own `volbench/...`."""
+    """Return whether an image has a name that no registry serves.
+
+    The set-up's names (on Docker Hub anybody may own `volbench/...`), also as Podman lists them.
+    """
     return image.startswith(("volbench/", "localhost/", f"{_NO_REGISTRY}/"))
 
 

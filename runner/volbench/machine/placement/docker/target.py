@@ -82,11 +82,12 @@ class DockerTarget:
         """Check that the engine answers, can give files to its containers, and has the tools image."""
         with engine_errors("connecting to the Docker engine"):
             self._client.ping()
-        user_namespace(self._client)
+        self._namespace = user_namespace(self._client)
         tools_image(self._client, self._tools)
 
     @cached_property
     def _namespace(self) -> str:
+        """User namespace of the containers."""
         return user_namespace(self._client)
 
     def lane_of(self, cell: PlannedCell) -> str:  # noqa: ARG002

@@ -15,9 +15,10 @@ share, then of the next one. So writes in the background do not hide reads that 
 of the window cannot change more than 2 % of it.
 
 **p50 and p95.** A transaction that took x spent f_k x in operations of kind k, so it waited for f_k x c_k / t_k of
-them (c_k: their count in the window), each late by a draw from the kind's lateness. A second helping of that is
-added to every latency that the clients measured (a Poisson number of operations, independent draws): what it does
-to a quantile is what the first one did, but for changes of second order. A tail that the sum hides shows in p95.
+them (c_k: their count in the window), each late by a draw from the kind's lateness. As much is
+added once more to every latency that the clients measured (a Poisson number of operations, independent draws): it
+changes a quantile as the lateness itself did, but for terms of second order. A tail that the sum hides shows in
+p95.
 
 **Calibration.** The model takes off what FUSE, the loop device and the timer add to an operation on an idle machine
 (`overhead` of the profiles, 50 us). Half of that is the timer's: GRACE_US of an operation's lateness are no error.
@@ -92,7 +93,7 @@ def changes_by_lateness(
     changes = {THROUGHPUT: sum(part * kind.share for kind, part in parts)}
     if latencies is not None and latencies.events >= _EVENTS_MIN:
         measured_us = _spread_us(latencies)
-        delayed_us = measured_us + _second_helping_us(measured_us, parts)
+        delayed_us = measured_us + _drawn_lateness_us(measured_us, parts)
         for name, level in LEVELS.items():
             before, after = (float(np.quantile(values, level)) for values in (measured_us, delayed_us))
             changes[name] = min(1.0, after / before - 1)
@@ -114,7 +115,7 @@ def _largest_parts(kinds: list[LateOperations], window_s: float) -> list[tuple[L
     return parts
 
 
-def _second_helping_us(latencies_us: Floats, parts: list[tuple[LateOperations, float]]) -> Floats:
+def _drawn_lateness_us(latencies_us: Floats, parts: list[tuple[LateOperations, float]]) -> Floats:
     """Return what a draw of the lateness adds to each latency, us; the same draw at each call."""
     random = np.random.default_rng(_SEED)
     added_us = np.zeros_like(latencies_us)
