@@ -63,6 +63,10 @@ class Servers(ABC):
     def check_sweep(self, suite: ResolvedSuite) -> None:
         """Raise UsageError for a swept parameter that these servers cannot have."""
 
+    def sampled(self, suite: ResolvedSuite) -> ResolvedSuite:
+        """Return the suite with the samples that these servers can have. Raise UsageError."""
+        return suite
+
 
 class OwnServers(Servers):
     """Servers that volbench starts, one for each cell."""
@@ -113,6 +117,19 @@ class RunningServers(Servers):
                 where="sweep",
                 next_step="vary parameters of steps only, or choose another target",
             )
+
+    @override
+    def sampled(self, suite: ResolvedSuite) -> ResolvedSuite:
+        """Return the suite without the contrast of sizes, which reads data files while no server runs."""
+        if suite.sampling.size_contrast_s:
+            raise UsageError(
+                "the contrast of sizes reads the data files of a server that volbench has stopped",
+                where="sampling.size_contrast",
+                evidence="an attached server runs on",
+                next_step="leave size_contrast out, or choose another target",
+            )
+        sampling = suite.sampling.model_copy(update={"size_contrast_s": 0.0})
+        return suite.model_copy(update={"sampling": sampling})
 
 
 def servers_of(target: TargetName, request: TargetRequest) -> Servers:

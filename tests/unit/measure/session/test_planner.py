@@ -172,3 +172,17 @@ def test_a_step_for_each_of_several_thread_levels_can_be_read(tmp_path: Path) ->
     twice = plan.run.suite.model_copy(update={"steps": (*plan.run.suite.steps, steps[0])})
     with pytest.raises(RunUnreadable, match=r"\(threads 1\)' is there twice"):
         check_run(plan.run.model_copy(update={"suite": twice}), tmp_path)
+
+
+def test_a_plan_of_an_attached_server_counts_no_contrast_of_sizes() -> None:
+    """Nobody stops that server, so that its data files are not read; the plan counted 13 s for it."""
+    attached = TargetRequest(target="attach", servers=["mysql://u@h/"])
+    long = ["steps.read-write.duration=300s"]
+    plan, without = (
+        make_plan(SUITES / "compare.yaml", [], attached, settings=[*long, *more])
+        for more in ([], ["sampling.size_contrast=0s"])
+    )
+    assert plan.cost.wall_s == without.cost.wall_s
+    assert plan.run.suite.sampling.size_contrast_s == 0
+    with pytest.raises(UsageError, match="contrast of sizes"):
+        make_plan(SUITES / "compare.yaml", [], attached, settings=["sampling.size_contrast=5s"])
