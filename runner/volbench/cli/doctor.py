@@ -13,7 +13,7 @@ from volbench.machine.host.host import host_facts
 from volbench.machine.placement import capabilities
 from volbench.machine.placement.capabilities import Means
 from volbench.machine.placement.docker import images
-from volbench.machine.placement.docker.containers import engine_client
+from volbench.machine.placement.docker.containers import engine_client, user_namespace
 from volbench.machine.volume.emulated.attachments import DAEMON
 from volbench.machine.volume.emulated.requirements import find_daemon
 from volbench.validation.toolkit import PROGRAMS as TOOLKIT
@@ -108,9 +108,20 @@ def _docker() -> list[Means]:
         return [engine]
     return [
         engine,
+        _container_user(),
         _image("tools image", lambda: images.tools_image(engine_client())),
         _image("mysql image", lambda: images.server_image(engine_client(), ServerSpec(flavor="mysql"), pull=False)),
     ]
+
+
+def _container_user() -> Means:
+    """Test whether containers can write files that this user owns: an engine without root may not let them."""
+    name = "user in containers"
+    try:
+        namespace = user_namespace(engine_client())
+    except VolbenchError as error:
+        return Means(name=name, present=False, evidence=error.what, mend=error.next_step)
+    return Means(name=name, present=True, evidence=f"namespace {namespace}" if namespace else "the machine's own")
 
 
 def _image(name: str, find: Callable[[], str]) -> Means:
@@ -164,7 +175,7 @@ def _emulator_daemon() -> Means:
 def _verdict(checks: list[Means]) -> str:
     present = {capability.name for capability in checks if capability.present}
     targets = []
-    if {"docker", "tools image", "mysql image"} <= present:
+    if {"docker", "user in containers", "tools image", "mysql image"} <= present:
         targets.append("docker")
     if {"mysqld", "sysbench"} <= present:
         targets.append("local")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from volbench.cli import doctor
 from volbench.cli.doctor import Group, _heading, _lines, _local, _verdict
+from volbench.errors import MissingPrerequisite
 from volbench.machine.placement.capabilities import Means
 from volbench.measure.execute.cell.summaries import SUMMARIES
 from volbench.measure.workload.alter import PT_OSC
 from volbench.measure.workload.purge import PT_ARCHIVER
 from volbench.validation.toolkit import PROGRAMS
 
-DOCKER, LOCAL = ("docker", "tools image", "mysql image"), ("mysqld", "sysbench")
+DOCKER, LOCAL = ("docker", "user in containers", "tools image", "mysql image"), ("mysqld", "sysbench")
 
 
 @pytest.mark.parametrize(
@@ -44,3 +46,23 @@ def test_a_target_says_what_it_misses_and_how_to_get_it() -> None:
     assert "fix: apt-get install sysbench" in list(_lines(group))[-1]
     assert _heading(Group(name="target local", needed=(existing,))) == "target local: ready"
     assert _heading(Group(name="dumps", needed=(), optional=(existing, absent))) == "dumps: 1 of 2 programs"
+
+
+def test_docker_without_root_is_no_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`run` refuses such an engine, whatever images it has."""
+
+    def refuse(_: object) -> str:
+        raise MissingPrerequisite("the engine runs without root", next_step="use the machine's own Docker")
+
+    monkeypatch.setattr(doctor, "engine_client", lambda: None)
+    monkeypatch.setattr(doctor, "user_namespace", refuse)
+    monkeypatch.setattr(doctor, "_image", lambda name, _: Means(name=name, present=True, evidence=name))
+    monkeypatch.setattr(
+        doctor.capabilities, "docker_engine", lambda: Means(name="docker", present=True, evidence="engine 26")
+    )
+    means = doctor._docker()
+    assert [item.name for item in means if not item.present] == ["user in containers"]
+    assert "fix: use the machine's own Docker" in "\n".join(
+        _lines(Group(name="target docker", needed=tuple(means)))
+    )
+    assert "not possible yet" in _verdict(means)
