@@ -4,7 +4,8 @@
 
 A closed loop of N clients makes N / latency transactions a second (Little's law), so its rate goes by
 latency / latency'. The interval is the root of the sum of squares of what each slope's interval makes of its
-change: slopes by a signal, or of awaits that move apart, have errors that hardly depend on each other.
+change (slopes by a signal, or of awaits that move apart, have errors that hardly depend on each other), and of what
+another run on another volume is off by (OTHER_RUN_SD), which no slope knows.
 
 p50 has slopes of its own where they come from the same intervals as the mean's. Else it goes in proportion to the
 mean, as p95 and p99 do, and only where that was checked (`tails`).
@@ -28,6 +29,14 @@ from volbench.results.response.measured import MeasuredResponse
 from volbench.results.response.tails import TAIL_LEVELS, tail_at
 
 _BY_SLOPES = ("mean", "p50")
+OTHER_RUN_SD = 0.08
+"""Standard deviation of predicted over measured latency, beside the slopes' errors, as a share of the latency.
+
+Of 24 forecasts for emulated volumes that nobody had measured (MySQL 9.7, a machine that did little else; sources
+21 and 22 of results/examples/lab/forecasts.md), the slopes' own intervals held 9 rates and 12 medians; with this 22
+and 22. It was chosen on these.
+"""
+_NORMAL_95 = 1.96
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,8 +195,8 @@ def _predicted(rows: Sequence[ResponseRow], awaits_ms: Mapping[str, float]) -> P
     first = rows[0]
     changes = {term: awaits_ms[term] - row.await_ms for term, row in slopes.items()}
     latency_ms = first.latency_ms + sum(slopes[term].slope * change for term, change in changes.items())
-    ends = (_reach(slopes, changes, side) for side in (-1, 1))
-    low_ms, high_ms = (latency_ms + end for end in ends)
+    other_ms = _NORMAL_95 * OTHER_RUN_SD * latency_ms
+    low_ms, high_ms = (latency_ms + side * math.hypot(_reach(slopes, changes, side), other_ms) for side in (-1, 1))
     if low_ms <= 0:
         return None
     factor, factors = None, None
@@ -207,13 +216,13 @@ def _predicted(rows: Sequence[ResponseRow], awaits_ms: Mapping[str, float]) -> P
 
 
 def _reach(slopes: Mapping[str, ResponseRow], changes: Mapping[str, float], side: int) -> float:
-    """Return how far the interval reaches on one side, with its sign."""
+    """Return how far the slopes' errors reach on one side, in ms."""
     squares = 0.0
     for term, change in changes.items():
         low, high = slopes[term].ci or (slopes[term].slope, slopes[term].slope)
         end = high if side * change > 0 else low
         squares += ((end - slopes[term].slope) * change) ** 2
-    return side * math.sqrt(squares)
+    return math.sqrt(squares)
 
 
 def _is_beyond(row: ResponseRow, await_ms: float) -> bool:
