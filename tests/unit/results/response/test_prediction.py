@@ -54,13 +54,13 @@ def test_waits_that_are_not_named_stay_as_they_are() -> None:
 
 
 def test_no_run_is_predicted_better_than_runs_repeat() -> None:
-    """Of 24 runs on volumes that nobody had measured, intervals of the slopes alone held 9 rates."""
+    """Of 60 runs on volumes that nobody had measured, intervals of the slopes alone held 17 rates."""
     rows = rows_of(modulated(1))
     read = next(row for row in rows if row.term == "read")
     (same,) = predicted(rows, {"read": read.await_ms})
     low, high = (end / same.latency_ms for end in same.interval_ms)
-    assert 0.84 < low < 0.85
-    assert 1.15 < high < 1.16
+    assert 0.80 < low < 0.81
+    assert 1.19 < high < 1.20
     assert same.tps_interval == (pytest.approx(1 / high), pytest.approx(1 / low))
 
 
