@@ -7,6 +7,7 @@ import pytest
 from volbench.cli import doctor
 from volbench.cli.doctor import Group, _heading, _lines, _local, _verdict
 from volbench.errors import MissingPrerequisite
+from volbench.machine.placement import capabilities
 from volbench.machine.placement.capabilities import Means
 from volbench.measure.execute.cell.summaries import SUMMARIES
 from volbench.measure.workload.alter import PT_OSC
@@ -57,9 +58,8 @@ def test_docker_without_root_is_no_target(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(doctor, "engine_client", lambda: None)
     monkeypatch.setattr(doctor, "user_namespace", refuse)
     monkeypatch.setattr(doctor, "_image", lambda name, _: Means(name=name, present=True, evidence=name))
-    monkeypatch.setattr(
-        doctor.capabilities, "docker_engine", lambda: Means(name="docker", present=True, evidence="engine 26")
-    )
+    engine = Means(name="docker", present=True, evidence="engine 26")
+    monkeypatch.setattr(capabilities, "docker_engine", lambda: engine)
     means = doctor._docker()
     assert [item.name for item in means if not item.present] == ["user in containers"]
     assert "fix: use the machine's own Docker" in "\n".join(
