@@ -20,6 +20,7 @@ class Metric:
         text: what the number is.
         span: the time that the number is about: the whole window of the step; an uninterrupted part of it; or
             neither. It bounds what a disturbance can have done to the number.
+        level: of a quantile of the latency, the share of transactions that were faster.
     """
 
     name: str
@@ -28,14 +29,30 @@ class Metric:
     label: str
     text: str
     span: Span = ""
+    level: float | None = None
 
 
 _DONE = "of the transactions or operations were faster"
+LATENCY_MEAN = Metric("latency_ms_mean", "ms", "lower", "mean latency", "shows little of what users wait for")
 LATENCIES = (
-    Metric("latency_ms_p50", "ms", "lower", "median latency", f"half {_DONE}, as the client saw them"),
-    Metric("latency_ms_p95", "ms", "lower", "p95 latency", f"95 in 100 {_DONE}; from the merged histogram"),
-    Metric("latency_ms_p99", "ms", "lower", "p99 latency", f"99 in 100 {_DONE}; from the merged histogram"),
-    Metric("latency_ms_p999", "ms", "lower", "p99.9 latency", f"999 in 1000 {_DONE}"),
+    Metric("latency_ms_p50", "ms", "lower", "median latency", f"half {_DONE}, as the client saw them", level=0.5),
+    Metric(
+        "latency_ms_p95",
+        "ms",
+        "lower",
+        "p95 latency",
+        f"95 in 100 {_DONE}; from the merged histogram",
+        level=0.95,
+    ),
+    Metric(
+        "latency_ms_p99",
+        "ms",
+        "lower",
+        "p99 latency",
+        f"99 in 100 {_DONE}; from the merged histogram",
+        level=0.99,
+    ),
+    Metric("latency_ms_p999", "ms", "lower", "p99.9 latency", f"999 in 1000 {_DONE}", level=0.999),
     Metric(
         "latency_ms_max",
         "ms",
@@ -43,8 +60,10 @@ LATENCIES = (
         "highest latency",
         "the slowest transaction or operation: one event, so it varies a lot",
     ),
-    Metric("latency_ms_mean", "ms", "lower", "mean latency", "shows little of what users wait for"),
+    LATENCY_MEAN,
 )
+"""The clients' latency, of steps of several kinds."""
+LATENCY_NAMES = frozenset(latency.name for latency in LATENCIES)
 QUERIES = Metric("qps", "1/s", "higher", "queries/s", "statements that clients finished per second", "window")
 ERRORS = Metric(
     "errors_per_s", "1/s", "lower", "errors/s", "statements that the server refused, deadlocks included"

@@ -55,14 +55,14 @@ from dataclasses import dataclass
 
 from volbench.core.base.text import percent
 from volbench.core.records.cell import Disturbance, ValidityLimits
+from volbench.core.records.metric import LATENCIES, LATENCY_MEAN, LATENCY_NAMES
 from volbench.core.records.metrics import CATALOGUE, MetricValue
 
 _SLOWS_THE_VOLUME = ("foreign_io", "swapping")
 STRETCH = 0.5
 """At most this share of a running task's time is lost to what runs beside it on the same core."""
-_LATENCY = "latency_ms_"
 _PER_SECOND = {"s": 1.0, "ms": 1e3}
-_LEVELS = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+_LEVELS = {latency.name: latency.level for latency in LATENCIES if latency.level is not None}
 Interval = tuple[float, float]
 
 
@@ -197,7 +197,7 @@ def bounds(
         return (value, value)
     if span == "window":
         return ((1 - held) * value, value)
-    if name.startswith(_LATENCY):
+    if name in LATENCY_NAMES:
         return (0.0 if open_loop else _latency_low(metrics, name, held), value)
     # An uninterrupted part of the window: at most all of the held time lies in it.
     scale = _PER_SECOND.get(metric.unit, math.inf) if span == "part" else math.inf
@@ -205,17 +205,16 @@ def bounds(
 
 
 def _latency_low(metrics: Mapping[str, MetricValue], name: str, share: float) -> float:
-    mean = metrics.get(f"{_LATENCY}mean")
-    which = name.removeprefix(_LATENCY)
+    mean = metrics.get(LATENCY_MEAN.name)
     if mean is None or share >= 1:
         return 0.0
-    if which == "mean":
+    if name == LATENCY_MEAN.name:
         return (1 - share) * mean.value
-    level = _LEVELS.get(which)
+    level = _LEVELS.get(name)
     lower_bounds = [
-        metrics[_LATENCY + lower].value - share * mean.value / (level - q)
+        metrics[lower].value - share * mean.value / (level - q)
         for lower, q in _LEVELS.items()
-        if level is not None and q < level and _LATENCY + lower in metrics
+        if level is not None and q < level and lower in metrics
     ]
     return max([0.0, *lower_bounds])
 

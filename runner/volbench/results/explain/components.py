@@ -15,6 +15,7 @@ from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.layout import ComponentFacts, Role, base_source
 from volbench.core.records.named_metrics import Innodb, NamedMetric, PerformanceSchema
 from volbench.core.records.sources import SOURCES
+from volbench.core.records.sources.server.performance_schema import WaitClass
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.disks_below import disks_below, disks_of_stack
 from volbench.results.stats.grid import Floats, Grid
@@ -23,11 +24,14 @@ from volbench.results.store.series import SeriesKey
 _FILES: Mapping[Role, str] = {"redo": "redo", "binlog": "binlog", "doublewrite": "dblwr"}
 """performance_schema's class of a role's files. Undo tablespaces are counted with the data, temporary files with
 waits of no class: their volumes are sampled, and not explained."""
-_WAITS: Mapping[Role, tuple[str, ...]] = {
+_WAITS: Mapping[Role, tuple[WaitClass, ...]] = {
     "redo": ("file_redo",),
     "binlog": ("file_binlog", "binlog_group"),
     "doublewrite": ("file_dblwr",),
 }
+_OF_DATA: WaitClass = "file_data"
+_WAITS_FOR_FILES: frozenset[str] = frozenset({_OF_DATA, *(wait for waits in _WAITS.values() for wait in waits)})
+"""Of `wait_s_per_s`, the classes that are of files."""
 _INNODB = Innodb.row_lock_waits_per_s.source
 _ROW_LOCKS = frozenset({Innodb.row_lock_waits_per_s, Innodb.row_lock_wait_s_per_s, Innodb.row_lock_current_waits})
 """What InnoDB counts that is of no file."""
@@ -127,7 +131,7 @@ def _is_of_step(key: SeriesKey) -> bool:
 
 def _is_of_files(key: SeriesKey) -> bool:
     metric = NamedMetric(key.source, key.metric)
-    is_wait = metric == PerformanceSchema.wait_s_per_s and key.entity.startswith(("file_", "binlog_"))
+    is_wait = metric == PerformanceSchema.wait_s_per_s and key.entity in _WAITS_FOR_FILES
     return metric in _OF_FILES or is_wait
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from volbench.core.base.text import counted
 from volbench.core.records.cell import CellResult, StepResult
 from volbench.core.records.layout import ComponentFacts, Role
+from volbench.core.records.metric import LATENCY_NAMES
 from volbench.core.records.named_metrics import Client
 from volbench.core.records.report import FindingRow, RefutedRow
 from volbench.core.records.steps import step_kind
@@ -397,7 +398,7 @@ def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
         instance=result.host.cloud_instance_type or "",
         variables=result.server.variables if result.server is not None else {},
         elsewhere=_elsewhere(result),
-        latency_ms={name: found.value for name, found in step.metrics.items() if name.startswith("latency_ms")},
+        latency_ms={name: found.value for name, found in step.metrics.items() if name in LATENCY_NAMES},
         client_cpu_ratio=float(ratio) if isinstance(ratio, int | float) else None,
         client_cpus=(
             float(ratio * usable) if isinstance(ratio, int | float) and isinstance(usable, int | float) else None

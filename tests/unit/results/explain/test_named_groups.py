@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from volbench.core.records.metric import LATENCIES, LATENCY_NAMES
+from volbench.core.records.metrics import CATALOGUE
 from volbench.core.records.named_metrics import Client, NamedMetric, PerformanceSchema
 from volbench.core.records.report import EvidenceRow
+from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.causes import CAUSES, OF_VOLUME
+from volbench.results.explain.components import data_case
 from volbench.results.explain.evidence.association import cell_correlations
 from volbench.results.explain.ranking import ranked_by
 from volbench.results.report.rows.load_limit import is_limit
@@ -83,3 +87,22 @@ def test_what_statements_took_explains_no_latency() -> None:
     cache = NamedMetric("performance_schema", "query_cache_waits_per_s")
     correlated = cell_correlations(grid_of(*counted, cache), SeriesKey.of(Client.latency_ms_p95))
     assert {key.metric for key in correlated} == {cache.name}
+
+
+def test_waits_for_files_are_classes_that_exist() -> None:
+    """With the binary log elsewhere its waits are none of the data's volume; another class is no wait for files."""
+    metric = PerformanceSchema.wait_s_per_s
+    entities = ("file_data", "file_binlog", "binlog_group", "binlog_groups", "table")
+    columns = {SeriesKey.of(metric, entity): 1 + NOISE**2 for entity in entities}
+    grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
+    case = Case(name="load", grid=grid, whole=grid, kind="oltp", elsewhere=("binlog",))
+    data = data_case(case).grid
+    waited = {entity: float(np.sum(data.columns[SeriesKey.of(metric, entity)])) for entity in entities}
+    assert {entity for entity, seconds in waited.items() if seconds > 0} == {"file_data", "binlog_groups", "table"}
+
+
+def test_latencies_are_metrics_that_exist() -> None:
+    assert {name for name in CATALOGUE if name.startswith("latency_ms_")} - LATENCY_NAMES == {
+        "latency_ms_p95_slowest"
+    }
+    assert [metric.name for metric in LATENCIES if metric.level is None] == ["latency_ms_max", "latency_ms_mean"]

@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
+from volbench.core.records.metric import LATENCY_NAMES
 from volbench.core.records.series import HistogramRow, SeriesRow
 from volbench.core.records.steps.instances import InstancesStep
 from volbench.core.records.steps.oltp import OltpStep
@@ -129,7 +130,7 @@ def details_of(outcomes: Sequence[tuple[int, StepOutcome]], *, cpus: float) -> d
                 **{
                     name: value.value
                     for name, value in outcome.metrics.items()
-                    if name == "tps" or name.startswith("latency_ms_")
+                    if name == "tps" or name in LATENCY_NAMES
                 },
             }
             for number, outcome in outcomes

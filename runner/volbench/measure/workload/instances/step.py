@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from volbench.core.plan.step_needs import needs_one_volume
+from volbench.core.records.metric import LATENCY_NAMES
 from volbench.core.records.metrics import metric
 from volbench.core.records.steps.instances import ALONE, KIND, InstancesStep
 from volbench.machine.engine.server import Server
@@ -90,7 +91,7 @@ def _row(
         values = sharing_metrics(alone, [loaded(outcome) for outcome in loads])
         metrics = {name: metric(name, value) for name, value in values.items()}
     else:
-        metrics = {name: value for name, value in loads[0].metrics.items() if name.startswith("latency_ms_")}
+        metrics = {name: value for name, value in loads[0].metrics.items() if name in LATENCY_NAMES}
         metrics["tps_of_all"] = metric("tps_of_all", loads[0].metrics["tps"].value)
     metrics["errors_per_s"] = metric("errors_per_s", sum(load.metrics["errors_per_s"].value for load in loads))
     parameters = step.row_parameters(len(servers))

@@ -13,6 +13,7 @@ import numpy as np
 
 from volbench.core.plan.step_needs import not_from_snapshot
 from volbench.core.records.base import Scalar
+from volbench.core.records.metric import LATENCY_NAMES
 from volbench.core.records.metrics import metric
 from volbench.core.records.series import HistogramRow, SeriesRow
 from volbench.core.records.steps.oltp import OltpStep
@@ -137,7 +138,7 @@ class Restored(Workload[RestoredStep]):
                 notes.append("p95 was not steady at the load's end: its normal level is not known")
             else:
                 values["normal_after_s"] = warm_up.normal_from_s - begun_s
-        latencies = {name: value for name, value in outcome.metrics.items() if name.startswith("latency_ms")}
+        latencies = {name: value for name, value in outcome.metrics.items() if name in LATENCY_NAMES}
         return replace(
             outcome,
             metrics={**latencies, **{name: metric(name, value) for name, value in values.items()}},

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from volbench.core.records.metric import LATENCY_MEAN
 from volbench.core.records.named_metrics import Client
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.network import standing_sessions
 from volbench.results.stats.grid import mean
 
-MEAN = "latency_ms_mean"
+MEAN = LATENCY_MEAN.name
 
 
 def statement_part(case: Case) -> float | None:

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 from volbench.core.records.sources.info import SourceInfo, metric_table
 
+WaitClass = Literal[
+    "file_data",
+    "file_redo",
+    "file_dblwr",
+    "file_binlog",
+    "table",
+    "lock_table",
+    "lock_metadata",
+    "binlog_group",
+]
+"""What a foreground thread waits for: the entities of `wait_s_per_s`."""
 _METRICS = {
     **metric_table(
         "",
@@ -32,7 +45,7 @@ _METRICS = {
         },
     ),
     **metric_table(
-        "class (file_data, file_redo, file_dblwr, file_binlog, table, lock_table, lock_metadata, binlog_group)",
+        f"class ({', '.join(get_args(WaitClass))})",
         {"wait_s_per_s": ("s/s", "time foreground threads waited; `table` contains the file waits below it")},
     ),
     **metric_table(
