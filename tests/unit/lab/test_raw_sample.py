@@ -11,10 +11,10 @@ from contradictions import contradictions
 from raw_shares import raw_time, share_max
 
 from causes.runner import STEP
-from causes.sample import SAMPLE, SUFFIX, Outcome, counts, figures, outcomes, pack
+from causes.sample import SAMPLE, SUFFIX, Outcome, calibrated, counts, figures, outcomes, pack
 from volbench.core.records.report import FindingRow
 from volbench.results.explain import causes as causes_module
-from volbench.results.explain.calibration import LEFT_COUNTS
+from volbench.results.explain.calibration import LEFT_COUNTS, Counted, LeftCounts
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.deciding import decided
@@ -76,6 +76,29 @@ def test_confidences_are_what_the_check_leaves(scored: list[Outcome]) -> None:
     again = counts(scored)
     for left in LEFT_COUNTS.left:
         assert again.confidence(left) == pytest.approx(LEFT_COUNTS.confidence(left), abs=0.08)
+
+
+def test_the_file_of_confidences_is_what_its_command_writes(scored: list[Outcome]) -> None:
+    """It said 0 of 2 of what is objected to, and then 0 of 0, by hand; `calibrate` writes the whole file."""
+    assert calibrated(LEFT_COUNTS, counts(scored)) == LEFT_COUNTS
+
+
+@pytest.mark.parametrize(
+    ("before", "again", "left"),
+    [
+        ((14, 15), (15, 15), (14, 15)),
+        ((14, 15), (13, 15), (13, 15)),
+        ((14, 14), (14, 15), (14, 15)),
+        ((0, 0), (0, 2), (0, 2)),
+    ],
+)
+def test_runs_that_rules_were_changed_on_make_no_finding_surer(
+    before: tuple[int, int], again: tuple[int, int], left: tuple[int, int]
+) -> None:
+    def counted(pair: tuple[int, int]) -> LeftCounts:
+        return LeftCounts(source="", runs=40, left={"rebuilt": Counted(true=pair[0], findings=pair[1])})
+
+    assert calibrated(counted(before), counted(again)) == counted(left)
 
 
 def test_no_share_is_more_than_its_pieces_of_the_clients_time(scored: list[Outcome]) -> None:
