@@ -17,6 +17,10 @@ from volbench.machine.host.host import host_facts
 from volbench.results.store.journal import utc_now
 
 DATA_FILE, PAGE_FILE = "lab.json.xz", "index.html"
+DIGITS = 6
+"""Significant digits of what a lab keeps of a run: more would be noise, which takes half of the file."""
+UNROUNDED = frozenset(("confidence",))
+"""What scores hold against a bound: 0.8999999999999999 is not 0.9."""
 SHOWN_FACTS = {"kernel", "cpu_model", "cpus", "memory_bytes", "cgroup_version", "virtualization"}
 
 
@@ -27,6 +31,15 @@ def write(data: Mapping[str, Any], page: str, directory: Path) -> tuple[Path, Pa
     store_text(paths[0], json.dumps(data, indent=1) + "\n")
     paths[1].write_text(page, encoding="utf-8")
     return paths
+
+
+def rounded(value: Any) -> Any:
+    """What is kept of a run's figures: each with its significant digits."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {name: item if name in UNROUNDED else rounded(item) for name, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def template(folder: Path) -> Template:

@@ -17,6 +17,7 @@ from causes.evidence import Evidence
 from causes.proof import Proof, prove
 from causes.runner import COUNTERS_FILE, DONE_FILE, RESULTS, SETUP_FILE, STEP
 from explain.observed import read_places, report_of
+from score_files import rounded
 from volbench.core.records.cell import CellResult
 from volbench.errors import VolbenchError
 from volbench.results.store.run_directory import SERIES_FILE, RunDirectory
@@ -289,7 +290,8 @@ _EMULATED_CAPS = {"iops": "all iops", "throughput": "all mib"}
 
 def as_data(run: Run) -> dict[str, Any]:
     """For lab.json."""
-    return dataclasses.asdict(run)
+    data: dict[str, Any] = rounded(dataclasses.asdict(run))
+    return data
 
 
 def run_from(data: Mapping[str, Any]) -> Run:

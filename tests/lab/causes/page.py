@@ -10,7 +10,7 @@ from typing import Any
 
 from causes import scoring
 from causes.conditions import Condition
-from causes.observed import Run, as_data
+from causes.observed import Run, as_data, run_from
 from explain.scoring import Bar, reliability
 from score_files import template
 
@@ -38,10 +38,17 @@ def data_of(
         **machine,
         "conditions": {name: dataclasses.asdict(value) for name, value in conditions.items()},
         "readings": {
-            label: scores(runs, (counted_on or {}).get(label, ())) for label, runs in readings.items() if runs
+            label: scores(_as_kept(runs), _as_kept((counted_on or {}).get(label, ())))
+            for label, runs in readings.items()
+            if runs
         },
         "runs": {label: [as_data(run) for run in runs] for label, runs in readings.items()},
     }
+
+
+def _as_kept(runs: Sequence[Run]) -> list[Run]:
+    """Runs with the digits that lab.json has, so that its scores can be made from it again."""
+    return [run_from(as_data(run)) for run in runs]
 
 
 def scores(runs: Sequence[Run], counted_on: Sequence[Run] = ()) -> dict[str, Any]:

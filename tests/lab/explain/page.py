@@ -11,7 +11,7 @@ from typing import Any, get_args
 from explain import intervals, scoring
 from explain.conditions import Condition
 from explain.observed import FAILED, NONE, NOTHING, Named, Observed
-from score_files import template
+from score_files import rounded, template
 from volbench.results.explain.calibration import CALIBRATION, Counted, Kind
 
 HERE = Path(__file__).parent
@@ -40,12 +40,13 @@ def data_of(
         rates: of the verdicts, see `rates.verdict_rates`.
         what_if: pairs.json of tests/benchmarks/what_if.py.
     """
+    kept = {label: rounded([dataclasses.asdict(run) for run in result]) for label, result in runs.items() if result}
     return {
         "schema": SCHEMA,
         **machine,
         "conditions": {name: _condition(value) for name, value in conditions.items()},
-        "scores": {split: scores(result) for split, result in runs.items() if result},
-        "runs": {label: [dataclasses.asdict(run) for run in result] for label, result in runs.items() if result},
+        "scores": {label: scores(runs_of({"runs": kept}, label)) for label in kept},
+        "runs": kept,
         "calibration": CALIBRATION.model_dump(mode="json"),
         "verdict_rates": rates,
         "what_if": {
