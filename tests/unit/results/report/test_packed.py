@@ -15,8 +15,9 @@ from volbench.core.records.report import Report
 from volbench.results.report.build import build_report
 from volbench.results.report.formats import html as html_format
 from volbench.results.report.formats import packed as packed_format
-from volbench.results.report.formats.packed import ATTRIBUTES, NOTE, PACKED_FROM, TAGS, packed
+from volbench.results.report.formats.packed import ATTRIBUTES, DRAWN_TAGS, NOTE, PACKED_FROM, TAGS, packed
 from volbench.results.report.render import render
+from volbench.results.report.wording import label
 from volbench.results.store.run_directory import RunDirectory
 
 ROW = Markup('<tr class="worse"><td title="p 0.01">{}</td>\n<td class="num">1.75&nbsp;s</td></tr>\n')
@@ -90,6 +91,24 @@ def test_a_page_whose_closed_sections_are_packed_is_the_same_page(
     assert squeezed(unpacked(text)) == squeezed(plain)
 
 
+def test_long_tables_and_charts_are_closed_after_the_first(
+    pair: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """121 comparisons of nine volumes took 10,000 px, the headline's metric among them."""
+    report = build_report(pair)
+    figure = report.summary.figure
+    assert figure is not None
+    primary = [row for row in report.comparisons if row.primary]
+    for name in ("ROWS_OPEN", "DISTRIBUTIONS_OPEN", "SESSIONS_OPEN"):
+        monkeypatch.setattr(html_format, name, 1)
+    page = render(report, pair, "html")
+    rows = unpacked(page).split('id="comparisons"')[1].split('<tr class="')[1:]
+    assert str(escape(label(figure.metric))) in rows[0]
+    assert len(primary) > 1
+    assert f"<summary>{len(primary) - 1} more comparisons</summary>" in page
+    assert page.split("more comparisons</summary>")[0].split('id="comparisons"')[1].count('<tr class="') == 1
+
+
 def test_a_strangers_name_stays_a_text(hostile_run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Packed rows hold it as a string of JSON; no element and no attribute is made of it."""
     page = whole_page(build_report(hostile_run), hostile_run, monkeypatch, 0)
@@ -118,7 +137,7 @@ def test_what_the_script_does_not_make_is_refused(markup: Markup, monkeypatch: p
 def test_the_script_makes_what_is_packed_and_nothing_else() -> None:
     script = (Path(html_format.__file__).parents[1] / "page" / "packed.js").read_text()
     lists = [json.loads(text) for text in re.findall(r"new Set\((\[.*?\])\)", script)]
-    assert list(map(sorted, lists)) == [sorted(TAGS), sorted(ATTRIBUTES)]
+    assert list(map(sorted, lists)) == [sorted(TAGS), sorted(DRAWN_TAGS), sorted(ATTRIBUTES)]
     assert not any(
         word in script for word in ("innerHTML", "insertAdjacentHTML", "DOMParser", "eval", "document.write")
     )

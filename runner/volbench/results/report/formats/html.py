@@ -9,7 +9,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from volbench.core.records.metrics import CATALOGUE
-from volbench.core.records.report import FigureRow, Report
+from volbench.core.records.report import ComparisonRow, FigureRow, Report
 from volbench.results.compare.figures import figure_rows
 from volbench.results.report import wording
 from volbench.results.report.formats.packed import packed_json
@@ -45,8 +45,13 @@ VOLUME_COLOURS = 6
 VOLUME_MARKS = "●■▲◆+×▼"
 """As charts.js has them: with the colours they tell 42 volumes apart, and seven where paper has no colours."""
 FINDINGS_OPEN = 5
-DOTS_OPEN = 8
-"""How many of them a reader sees without opening the rest, so that a page for a phone has an end."""
+LANES_OPEN = 24
+"""Lanes of dots: charts of two volumes take two each."""
+ROWS_OPEN = 24
+DISTRIBUTIONS_OPEN = 4
+SESSIONS_OPEN = 2
+MULTIPLES_OPEN = 1
+"""How many of them a reader sees without opening the rest, so that a page has an end, on a phone and elsewhere."""
 STYLES = ("colours.css", "report.css", "picture.css", "pieces.css")
 SCRIPTS = ("packed.js", "phone.js")
 """Of every page, charts or none."""
@@ -67,7 +72,8 @@ def html(report: Report, page: PageData) -> str:
         picture_intervals=any(lane.interval for panel in drawn for lane in panel.lanes),
         open_text=wording.open_text(report.comparisons),
         axis=ratio_axis([row for row in report.comparisons if row.primary] or report.comparisons),
-        primary=[row for row in report.comparisons if row.primary],
+        primary=_leading_rows(report),
+        rows_open=ROWS_OPEN,
         secondary=[row for row in report.comparisons if not row.primary],
         effects=effect_tables(report.effects),
         speeds=list(dict.fromkeys((speed.step, speed.metric) for row in report.durability for speed in row.speeds)),
@@ -80,6 +86,9 @@ def html(report: Report, page: PageData) -> str:
         timeline_data=packed_json(_timeline_data(page.timelines.cells, volumes, panels, report)),
         cells_not_drawn=max(0, len({cell.cell_id for cell in report.cells}) - CELLS_MAX),
         distributions=[chart for chart in curves if chart is not None],
+        distributions_open=DISTRIBUTIONS_OPEN,
+        sessions_open=SESSIONS_OPEN,
+        multiples_open=MULTIPLES_OPEN,
         contrast=(contrast := contrast_rows(report)),
         contrast_sentences=contrast_sentences(contrast),
         slowdown_text=slowdown_text,
@@ -101,8 +110,8 @@ def html(report: Report, page: PageData) -> str:
         small_multiples=page.small_multiples,
         session_charts=page.session_charts,
         association_sentences=association_sentences(report.associations),
-        dots=(dots := _dot_charts(report, volumes))[:DOTS_OPEN],
-        further_dots=dots[DOTS_OPEN:],
+        dots=(dots := _dot_charts(report, volumes))[: (dots_open := max(2, LANES_OPEN // len(volumes)))],
+        further_dots=dots[dots_open:],
         metric_table=_metric_table(report, volumes),
         glossary=_glossary(report),
         sources=page.source_problems,
@@ -141,6 +150,13 @@ def _timeline_data(
     step = report.summary.figure.step if report.summary.figure else ""
     data = as_json(cells, volumes, report.moments, ordered_findings(report), step=step)
     return {**data, "panels": panel_data}
+
+
+def _leading_rows(report: Report) -> list[ComparisonRow]:
+    """Return the comparisons that verdicts rest on; first those of the headline's figure."""
+    figure = report.summary.figure
+    rows = [row for row in report.comparisons if row.primary]
+    return sorted(rows, key=lambda row: figure is None or (row.step, row.metric) != (figure.step, figure.metric))
 
 
 def _dot_charts(report: Report, volumes: Sequence[str]) -> list[DotChart]:

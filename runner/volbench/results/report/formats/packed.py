@@ -15,17 +15,21 @@ from typing import Any
 
 from markupsafe import Markup
 
-PACKED_FROM = 16_384
+PACKED_FROM = 8_192
 """Characters of markup; what is smaller stays as it is, and needs no script."""
 TAGS = frozenset(
     (
         "b",
         "code",
+        "dd",
         "div",
+        "dl",
+        "dt",
         "figcaption",
         "figure",
         "h3",
         "h4",
+        "p",
         "span",
         "table",
         "tbody",
@@ -36,12 +40,34 @@ TAGS = frozenset(
         "wbr",
     )
 )
-ATTRIBUTES = frozenset(("aria-hidden", "class", "data-label", "style", "tabindex", "title"))
+DRAWN_TAGS = frozenset(("line", "polygon", "polyline", "svg", "title"))
+"""Elements of SVG, which the script makes in its namespace."""
+ATTRIBUTES = frozenset(
+    (
+        "aria-hidden",
+        "aria-label",
+        "class",
+        "data-label",
+        "points",
+        "preserveAspectRatio",
+        "role",
+        "style",
+        "tabindex",
+        "title",
+        "viewBox",
+        "x1",
+        "x2",
+        "y1",
+        "y2",
+    )
+)
 NOTE = (
     "What is closed here needs JavaScript, which is part of this file, and a browser of 2023 or later."
-    " report.json, in the same directory, has every figure of it."
+    " report.json, in the same directory, has its figures; points of curves are in the tables of the cells."
 )
-_BETWEEN_ROWS = frozenset(("table", "thead", "tbody", "tr"))
+_BETWEEN_ROWS = frozenset(("dl", "svg", "table", "thead", "tbody", "tr"))
+_CASED = {name.lower(): name for name in ATTRIBUTES}
+"""HTML reads names of attributes in small letters, and SVG tells them apart."""
 _VOID = frozenset(("wbr",))
 _SPACES = re.compile(r"[ \n\t]+")
 
@@ -82,8 +108,8 @@ class _Parser(HTMLParser):
         self.open: list[Element] = [["", {}]]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        attributes = {name: value or "" for name, value in attrs}
-        if tag not in TAGS or not attributes.keys() <= ATTRIBUTES:
+        attributes = {_CASED.get(name, name): value or "" for name, value in attrs}
+        if tag not in TAGS | DRAWN_TAGS or not attributes.keys() <= ATTRIBUTES:
             raise ValueError(f"packed.js does not make <{tag}> with {', '.join(attributes) or 'no attribute'}")
         element: Element = [tag, attributes]
         self.open[-1].append(element)

@@ -5,8 +5,10 @@
  * request.
  */
 const Packed = (() => {
-  const TAGS = new Set(["b", "code", "div", "figcaption", "figure", "h3", "h4", "span", "table", "tbody", "td", "th", "thead", "tr", "wbr"]);
-  const ATTRIBUTES = new Set(["aria-hidden", "class", "data-label", "style", "tabindex", "title"]);
+  const TAGS = new Set(["b", "code", "dd", "div", "dl", "dt", "figcaption", "figure", "h3", "h4", "p", "span", "table", "tbody", "td", "th", "thead", "tr", "wbr"]);
+  const DRAWN_TAGS = new Set(["line", "polygon", "polyline", "svg", "title"]);
+  const ATTRIBUTES = new Set(["aria-hidden", "aria-label", "class", "data-label", "points", "preserveAspectRatio", "role", "style", "tabindex", "title", "viewBox", "x1", "x2", "y1", "y2"]);
+  const SVG = "http://www.w3.org/2000/svg";
   const isAble = typeof DecompressionStream !== "undefined"; // since 2023
 
   /** The value whose JSON is packed. */
@@ -18,8 +20,8 @@ const Packed = (() => {
   function made(part) {
     if (typeof part === "string") return document.createTextNode(part);
     const [tag, attributes, ...parts] = part;
-    if (!TAGS.has(tag)) throw new TypeError(`not an element of a section: ${tag}`);
-    const element = document.createElement(tag);
+    if (!TAGS.has(tag) && !DRAWN_TAGS.has(tag)) throw new TypeError(`not an element of a section: ${tag}`);
+    const element = DRAWN_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) {
       if (!ATTRIBUTES.has(name)) throw new TypeError(`not an attribute of a section: ${name}`);
       element.setAttribute(name, value);
