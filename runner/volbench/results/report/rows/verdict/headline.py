@@ -232,7 +232,7 @@ def _decision_of_many(
     if not doubtful or {pair.verdict for pair in pairs} == {"candidate_worse"}:
         return decision
     of = "" if len(pairs) > LISTED_MAX else f"of {counted(len(pairs), 'candidate')}, "
-    return f"{decision}; {of}chance may name {_few(doubtful)}"
+    return f"{decision}; {of}chance alone may have decided {_few(doubtful)}"
 
 
 def _numbers_of(rows: Sequence[ComparisonRow]) -> str:
