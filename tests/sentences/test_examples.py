@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import ROOT
+from example_pages import rendered_again
 from packed_rows import unpacked
 from proofread import EXAMPLES, page, reports, sentences_of, validations
 
@@ -47,6 +48,14 @@ def test_a_headline_that_praises_a_setting_says_what_that_setting_lost(name: str
             losing = rf"but (.*[;,] |.* and )?{re.escape(row.volume)}(?![\w.-]).* (lost|recover|torn)"
             assert re.search(losing, headline), headline
     assert ("acknowledged" in headline) == any(row.lost_commits for row in report.durability)
+
+
+def test_a_page_that_is_rendered_again_keeps_the_doubts_of_its_headline() -> None:
+    """`both worse; validity limits were raised` ended with `both worse`."""
+    report = REPORTS["efs-small-files"]
+    doubt = "; validity limits were raised"
+    assert report.summary.headline.endswith(doubt)
+    assert rendered_again(report).summary.headline.endswith(doubt)
 
 
 @pytest.mark.parametrize("name", REPORTS)

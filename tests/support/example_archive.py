@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from shared_assets import remove_unused, shared
 from stored_files import REPORT, store_text
 
 from volbench.results.report.render import write_reports
@@ -117,10 +118,13 @@ def render(file: Path, examples: Path = EXAMPLES) -> tuple[str, ...]:
         for name, run in index.examples.items():
             directory = RunDirectory.open(Path(scratch, name, run))
             write_reports(directory)
-            for page in ("report.md", "report.html"):
-                if page == "report.md" or "/" not in name or (examples / name / page).is_file():
-                    shutil.copy(directory.path / page, examples / name / page)
+            shutil.copy(directory.path / "report.md", examples / name / "report.md")
+            page = examples / name / "report.html"
+            if "/" not in name or page.is_file():
+                text = (directory.path / page.name).read_text(encoding="utf-8")
+                page.write_text(shared(text, examples, page.parent), encoding="utf-8")
             store_text(examples / name / REPORT, (directory.path / "report.json").read_text(encoding="utf-8"))
+    remove_unused(examples)
     return tuple(index.examples)
 
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from proofread import EXAMPLES, about_of, headline_anew, sentence_anew
 from pydantic_core import to_json
+from shared_assets import remove_unused, shared
 from stored_files import REPORT, store_text, stored_text
 from timeline_data import timeline_data
 
@@ -63,7 +64,7 @@ def rendered_again(report: Report) -> Report:
     ]
     summary = report.summary.model_copy(
         update={
-            "headline": headline.text,
+            "headline": "; ".join((headline.text, *_doubts(report))),
             "figure": headline.figure,
             "sentence": sentence_anew(report) or _conclusions(report)[0],
             "box": difference_sentences(report.time_differences, of_step=step),
@@ -80,6 +81,12 @@ def rendered_again(report: Report) -> Report:
             "reproduce": _reproduce(report),
         }
     )
+
+
+def _doubts(report: Report) -> list[str]:
+    """Return what the headline ends with and no row says: of the run's limits, and of the volumes' disks."""
+    clauses = report.summary.headline.split("; ")
+    return [text for text in clauses if text == "validity limits were raised" or " lie on the same " in text]
 
 
 def _totals_judged(report: Report) -> Report:
@@ -202,7 +209,8 @@ def main() -> None:
                 session_charts=(),
                 source_problems=(),
             )
-            page.write_text(html(report, data))
+            page.write_text(shared(html(report, data), EXAMPLES, page.parent))
+    remove_unused(EXAMPLES)
 
 
 if __name__ == "__main__":

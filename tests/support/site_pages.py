@@ -47,9 +47,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {path.relative_to(ROOT).as_posix() for pattern in PAGES for path in ROOT.glob(pattern)}
     pages = {page for page in pages if "node_modules" not in page and "/target/" not in page}
     linked = {link for page in pages for link in _links(page) if link not in pages and _is_shown(link)}
+    shared = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("results/examples/assets/*")}
     own = (
         File(page, str(ROOT), config.site_dir, config.use_directory_urls)
-        for page in sorted(pages | linked | {str(location) for location in config.extra_css})
+        for page in sorted(pages | linked | shared | {str(location) for location in config.extra_css})
     )
     made = (File.generated(config, f"reference/{name}.md", content=text) for name, text in references().items())
     return Files([*chosen, *own, *made])

@@ -62,7 +62,7 @@ ATTRIBUTES = frozenset(
     )
 )
 NOTE = (
-    "What is closed here needs JavaScript, which is part of this file, and a browser of 2023 or later."
+    "What is closed here needs JavaScript, which comes with this page, and a browser of 2023 or later."
     " report.json, in the same directory, has its figures; points of curves are in the tables of the cells."
 )
 _BETWEEN_ROWS = frozenset(("dl", "svg", "table", "thead", "tbody", "tr"))
