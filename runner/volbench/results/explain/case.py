@@ -75,8 +75,21 @@ class Case(CpuCase):
         return device_of(self.whole, self.disk)
 
     @cached_property
+    def waited_device_of_cell(self) -> Device | None:
+        """The volume over all of the cell with the operations that sessions of the step wait for."""
+        device, direction = self.device_of_cell, self.waited_direction
+        view = None if device is None or direction is None else device.only(direction)
+        return device if view is None else view
+
+    @cached_property
     def base_await_ms(self) -> float | None:
-        """The volume's waiting time without a queue, at any time of the cell."""
+        """The time of what sessions of the step wait for without a queue, at any time of the cell."""
+        device = self.device_of_cell
+        return None if device is None else base_await_ms(device, self.waited_device_of_cell)
+
+    @cached_property
+    def base_await_of_all_ms(self) -> float | None:
+        """The same of all operations, which a level of both directions is compared with."""
         return None if self.device_of_cell is None else base_await_ms(self.device_of_cell)
 
     @cached_property
@@ -109,7 +122,7 @@ class Case(CpuCase):
             self.grid.t_s,
             self.active_device,
             exceeded=self.exceeded,
-            base_await_ms=self.base_await_ms,
+            base_await_ms=self.base_await_of_all_ms,
             cpu_bound=self.cpu_bound,
         )
 
@@ -142,7 +155,7 @@ class Case(CpuCase):
             flat=self._unflushed((*self.plateaus, *self.one_way_plateaus)),
             t_s=self.grid.t_s,
             device=device,
-            base_await_ms=self.base_await_ms,
+            base_await_ms=self.base_await_of_all_ms,
             cpu_bound=self.cpu_bound,
         )
         return limited_levels(step, [*levels_of(self.size_contrasts)], self._level_elsewhere)

@@ -15,6 +15,7 @@ from volbench.results.explain.check.objections import objections
 from volbench.results.explain.rule import SLOWER
 from volbench.results.explain.rules.acquittal import acquit
 from volbench.results.explain.rules.shared_evidence import volume_share_max
+from volbench.results.explain.rules.volume.all_along import all_along_findings, saturation
 
 LATE = np.arange(SECONDS) >= 20
 UNEVEN = np.array([1.0, 0.8, 0.9, 0.7])[np.arange(SECONDS) % 4]
@@ -172,3 +173,26 @@ def test_a_rate_of_reads_that_stays_is_not_hidden_by_writes() -> None:
     )
     (against,) = objections(case_of(reader(**volume)), named, frozenset({"latency"}))
     assert "a limit of 400/s" in against.text
+
+
+@pytest.mark.parametrize(("waits_for", "base_ms"), [(reader, 2.0), (committer, 20.0)])
+def test_a_time_without_a_queue_is_that_of_what_sessions_wait_for(waits_for: Any, base_ms: float) -> None:
+    """With 20 reads of 2 ms and 20 writes of 20 ms a second, 0.44 operations are in flight."""
+    case = case_of(waits_for(reads=20.0, r_await=2.0, writes=20.0, w_await_ms=20.0, aqu_sz=0.44))
+    assert case.base_await_ms == pytest.approx(base_ms)
+    assert case.base_await_of_all_ms == pytest.approx(11.0)
+
+
+def test_reads_beside_a_queue_of_writes_are_not_without_a_queue() -> None:
+    case = case_of(reader(reads=20.0, r_await=2.0, writes=100.0, w_await_ms=20.0, aqu_sz=2.04))
+    assert case.base_await_ms is None
+
+
+@pytest.mark.parametrize(("waits_for", "queues"), [(reader, False), (committer, True)])
+def test_a_queue_all_along_is_of_what_sessions_wait_for(waits_for: Any, queues: bool) -> None:
+    """Of a recording: twenty writes of 100 ms in flight hold nobody back who waits for reads of 2 ms alone."""
+    volume = {"reads": 50.0, "r_await": 2.0, "writes": 200.0, "w_await_ms": 100.0, "aqu_sz": 20.1}
+    case = case_of(waits_for(**volume), recorded=True)
+    assert bool([*all_along_findings(case)]) is queues
+    assert case.waited_device_of_cell is not None
+    assert bool([*saturation(case.waited_device_of_cell)]) is queues

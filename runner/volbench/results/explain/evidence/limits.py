@@ -209,17 +209,24 @@ def one_way_plateaus(
     return tuple(sorted(levels, key=lambda plateau: plateau.first))
 
 
-def base_await_ms(device: Device) -> float | None:
-    """The volume's waiting time without a queue: the lower decile of buckets with at most QUIET_MAX in flight.
+def base_await_ms(device: Device, waited: Device | None = None) -> float | None:
+    """A waiting time without a queue: the lower decile of buckets with at most QUIET_MAX in flight.
 
     So few as counted, and by Little's law (rate times waiting time): some drivers give the queue of one moment,
     which is short in seconds in which 30 were in flight. None when fewer than three buckets were so quiet.
+
+    Args:
+        device: the volume, whose operations of both directions make a queue.
+        waited: the operations whose time it is; None: all.
     """
     if device.in_flight is None or device.await_ms is None:
         return None
+    operations = device if waited is None else waited
+    if operations.await_ms is None:
+        return None
     by_little = device.iops * device.await_ms / 1000
-    quiet = (np.fmax(device.in_flight, by_little) <= QUIET_MAX) & (device.iops > 0) & (device.await_ms > 0)
-    return quantile(device.await_ms[quiet], 0.1) if int(quiet.sum()) >= 3 else None
+    quiet = (np.fmax(device.in_flight, by_little) <= QUIET_MAX) & (operations.iops > 0) & (operations.await_ms > 0)
+    return quantile(operations.await_ms[quiet], 0.1) if int(quiet.sum()) >= 3 else None
 
 
 def plateau_within(

@@ -40,8 +40,8 @@ def remarks(case: Case, episode: Episode | None, clock: ClockText, *, named: boo
         yield from _of_episode(case, device, episode, clock)
     yield from _outages(case, clock)
     yield from _of_mount(case)
-    if device is not None and not named:
-        yield from saturation(device)
+    if case.waited_device_of_cell is not None and not named:
+        yield from saturation(case.waited_device_of_cell)
 
 
 def is_noticed(case: Case, episode: Episode) -> bool:

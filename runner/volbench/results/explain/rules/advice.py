@@ -52,7 +52,7 @@ def lift(case: Case, resource: Resource) -> PredictedGain | None:
 
     More of what limits never makes a load slower: no bound lies below what was measured.
     """
-    demand, base_ms = demand_of(case), case.base_await_ms
+    demand, base_ms = demand_of(case), case.base_await_of_all_ms
     if not isinstance(demand, Demand) or base_ms is None:
         return None
     same = OtherVolume(name="", read_s=base_ms / 1000, write_s=base_ms / 1000, caps=())
@@ -146,7 +146,7 @@ def rate_for_p95(case: Case, resource: Resource, target_ms: float, level: float 
         target_ms: of p95, below what was measured.
         level: of the limit that was met, which was too little; None: what the load used is known to be.
     """
-    demand, base_ms = demand_of(case), case.base_await_ms
+    demand, base_ms = demand_of(case), case.base_await_of_all_ms
     if not isinstance(demand, Demand) or base_ms is None or not demand.cpu_known:
         return None
     cost = demand.reads + demand.writes

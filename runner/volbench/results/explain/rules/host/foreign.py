@@ -400,7 +400,7 @@ def _behind_others(case: Case, flow: ForeignFlow) -> Floats:
 
 def _queueing_part(case: Case, active: Mask) -> float:
     """Of an operation's waiting time, the part beyond what one takes without a queue; 1 where that is not known."""
-    least, waits = case.base_await_ms, None if case.device is None else case.device.await_ms
+    least, waits = case.base_await_of_all_ms, None if case.device is None else case.device.await_ms
     taken = None if waits is None else median(waits[active])
     return 1.0 if least is None or not taken else max(0.0, 1 - least / taken)
 

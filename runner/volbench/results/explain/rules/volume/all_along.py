@@ -65,9 +65,10 @@ def all_along_findings(case: Case) -> Iterator[Cause]:
     """A volume that is what everything waits for, all the time; of recordings only."""
     if case.device is None or not case.recorded:
         return
-    saturated = _saturated(case.device)
+    waited_device = case.waited_device or case.device
+    saturated = _saturated(waited_device)
     if saturated is not None:
-        yield from _saturated_findings(case, case.device, saturated)
+        yield from _saturated_findings(case, case.device, waited_device, saturated)
     elif case.likely_limits:
         yield from even_findings(case)
     else:
@@ -112,14 +113,15 @@ def _spread(values: Floats) -> float:
     return float("inf") if not middle or deviation is None else _MAD_TO_SIGMA * deviation / middle
 
 
-def _saturated_findings(case: Case, device: Device, waits: Mask) -> Iterator[Cause]:
-    """Limits where the rate is even, the likelier first.
+def _saturated_findings(case: Case, device: Device, waited_device: Device, waits: Mask) -> Iterator[Cause]:
+    """Limits where the rate is even, the likelier first: of all operations, while those of `waited_device` wait.
 
     A volume that is slow is said to be possible and not named: in the recordings whose truth is known
     (results/examples/lab/recordings.md) it was a limit in all of them.
     """
-    queue = median((device.iops * (np.nan if device.await_ms is None else device.await_ms) / 1000)[waits])
-    waited = median(None if device.await_ms is None else device.await_ms[waits])
+    await_ms = waited_device.await_ms
+    queue = None if await_ms is None else median((waited_device.iops * await_ms / 1000)[waits])
+    waited = None if await_ms is None else median(await_ms[waits])
     where = np.flatnonzero(waits)
     window_s = float(case.grid.t_s[where[0]]) - case.grid.width_s, float(case.grid.t_s[where[-1]])
     size_kib = device.size_kib
