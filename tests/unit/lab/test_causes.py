@@ -359,6 +359,13 @@ def test_the_way_is_what_a_statement_takes_longer_than_on_the_socket() -> None:
     assert not prove([{"kind": "way", "threads": 8, "share_max": 0.1}], counted).injected
 
 
+@pytest.mark.parametrize(("tps", "slept"), [(170, False), (190, True), (650, True), (670, False)])
+def test_a_wait_is_a_part_of_a_transaction(tps: float, slept: bool) -> None:
+    """Six clients whose changes wait for 10 ms: a run whose changes took 2.6 ms was proven by an old list."""
+    rows = [{"kind": "slept", "wait_us": 10000, "threads": 6}]
+    assert prove(rows, evidence({}, steady=True, tps=lambda _: tps)).injected is slept
+
+
 def test_lost_packets_and_pauses_are_proven_by_the_kernel_and_the_servers_clock() -> None:
     """Of 8 clients 2 are in statements; 20 probed losses a second hold 4; not without a dropped packet."""
     counters = {"server.statement_s": lambda t: 2.0 * t, "tcp.probed_losses": lambda t: 20.0 * t}

@@ -191,8 +191,8 @@ def _purge(case: Case) -> Iterator[_Sleep]:
     rate = mean(case.at(PerformanceSchema.statements_per_s))
     most = 1.0 if not statements_s or rate is None else min(1.0, rate * delay_us / 1e6 / statements_s)
     text = (
-        f"innodb_max_purge_lag is {number(lag)} and the history list has {number(history)}: each change waits"
-        f" {number(delay_us / 1000)} ms"
+        f"innodb_max_purge_lag is {number(lag)} and the history list has {number(history)}: a change waits"
+        f" for up to {number(delay_us / 1000)} ms"
     )
     yield _Sleep(
         variable="innodb_max_purge_lag",
