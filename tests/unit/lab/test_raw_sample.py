@@ -170,6 +170,22 @@ def test_an_empty_bucket_is_not_surely_a_slow_volume(scored: list[Outcome]) -> N
             assert first.cause in item.truth or (first.confidence or 0.0) < 0.9
 
 
+def test_on_saturated_cpus_a_slow_volume_is_sure_where_no_limit_makes_the_same(scored: list[Outcome]) -> None:
+    """A delay of all reads or writes looks like a limit there; a slow region and tails do not (recorded).
+
+    nbdkit delays sixteen at a time: 835 reads a second with 17 in flight and 800 with 125.
+    """
+    delays = ("volume-read-delay", "volume-write-delay", "split-slow-reads")
+    spread = ("region-slow", "tail-reads", "tail-writes")
+    confidences = {item.name: item.findings[0].confidence or 0.0 for item in scored if item.findings}
+    assert max(sure for name, sure in confidences.items() if name.startswith(delays)) <= 0.75
+    assert min(sure for name, sure in confidences.items() if name.startswith(spread)) >= 0.9
+    for item in scored:
+        if item.name.startswith(("bucket-empty", "limit-of-operations", "volume-rate")):
+            slow = [row for row in item.findings if row.cause in ("storage.read_latency", "storage.sync_latency")]
+            assert max((row.confidence or 0.0 for row in slow), default=0.0) <= 0.75, item.name
+
+
 def test_a_cache_that_ran_out_is_no_stall(scored: list[Outcome]) -> None:
     """Operations of 0.4 to 2.3 s from a second on: seconds in which none ends are no events (recorded)."""
     (full,) = (item for item in scored if item.name.startswith("cache-runs-out-101"))

@@ -63,24 +63,44 @@ def latency_objections(device: Device, inside: Mask, loads: Sequence[ContrastLev
         inside: the intervals of the finding, shape (buckets,).
         loads: levels of contrasts.
     """
-    rates, queue = _rates(device, inside), median(None if device.in_flight is None else device.in_flight[inside])
+    queue, iops = _queue(device, inside), _rates(device, inside)["iops"]
+    for load, slope in _slopes(device, inside, loads):
+        if slope > limit.ELASTICITY_CAPPED:
+            continue
+        text = (
+            f"{_when(load)} {number(load.in_flight)} operations of {number(load.size_kib)} KiB in flight gave"
+            f" {amount(load.iops, 'iops')}, and {number(queue or 0.0)} in the step {amount(iops or 0.0, 'iops')}: a"
+            " limit looks like that"
+        )
+        yield Objection(law="consistency", text=text, claimed=limit.ELASTICITY_FREE, recorded=slope, refutes=False)
+        return
+
+
+def grows_with_depth(device: Device, inside: Mask, loads: Sequence[ContrastLevel]) -> bool:
+    """Whether smaller operations with a longer queue passed in proportion to it, as no limit lets them.
+
+    Args:
+        device: the volume in the step.
+        inside: the intervals of the finding, shape (buckets,).
+        loads: levels of contrasts.
+    """
+    return any(slope >= limit.ELASTICITY_FREE for _, slope in _slopes(device, inside, loads))
+
+
+def _slopes(device: Device, inside: Mask, loads: Sequence[ContrastLevel]) -> Iterator[tuple[ContrastLevel, float]]:
+    """Yield loads of smaller operations with a longer queue, each with the slope of log rate over log queue."""
+    rates, queue = _rates(device, inside), _queue(device, inside)
     iops, mib_per_s, mix = rates["iops"], rates["throughput"], mix_of(device, inside)
     if not iops or not mib_per_s or not queue or mix is None:
         return
     for load in loads:
         is_smaller = load.size_kib * SIZES_APART <= mib_per_s * KIB_PER_MIB / iops
-        if load.mix != mix or not is_smaller or load.in_flight < QUEUE_TIMES * queue:
-            continue
-        slope = math.log(load.iops / iops) / math.log(load.in_flight / queue)
-        if slope > limit.ELASTICITY_CAPPED:
-            continue
-        text = (
-            f"{_when(load)} {number(load.in_flight)} operations of {number(load.size_kib)} KiB in flight gave"
-            f" {amount(load.iops, 'iops')}, and {number(queue)} in the step {amount(iops, 'iops')}: a limit looks"
-            " like that"
-        )
-        yield Objection(law="consistency", text=text, claimed=limit.ELASTICITY_FREE, recorded=slope, refutes=False)
-        return
+        if load.mix == mix and is_smaller and load.in_flight >= QUEUE_TIMES * queue:
+            yield load, math.log(load.iops / iops) / math.log(load.in_flight / queue)
+
+
+def _queue(device: Device, inside: Mask) -> float | None:
+    return median(None if device.in_flight is None else device.in_flight[inside])
 
 
 def _rates(device: Device, inside: Mask) -> dict[Resource, float | None]:

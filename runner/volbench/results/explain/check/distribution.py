@@ -98,6 +98,21 @@ def _level(case: Case, part: Mask) -> Level | None:
     return Level(transactions=ended * case.grid.width_s, mean_ms=mean_ms, waits=waits)
 
 
+def waits_of_transaction(case: Case, part: Mask) -> float | None:
+    """How often a transaction waits for files, one wait after the other; None where all share a CPU's queue.
+
+    Args:
+        case: the step.
+        part: intervals, shape (buckets,).
+    """
+    tps = case.at(Client.tps)
+    ended = 0.0 if tps is None else float(np.nansum(tps[part]))
+    queued = _seconds(case, Tasks.run_delay_s_per_s, part)
+    if ended <= 0 or (case.threads and queued >= CPU_PART_MIN * case.threads * int(part.sum())):
+        return None
+    return _operations(case, part) / ended
+
+
 def _seconds(case: Case, metric: NamedMetric, part: Mask) -> float:
     """Seconds a second of the cell's tasks, summed over some intervals; 0 where nobody counts them."""
     column = case.at(metric, CELL)

@@ -19,6 +19,7 @@ LAWS: dict[Law, str] = {
 Claim = Literal[
     "limit",
     "latency",
+    "no limit",
     "at the device",
     "foreign",
     "short operations",

@@ -22,6 +22,7 @@ from volbench.results.explain.check.distance import distance_objections
 from volbench.results.explain.check.distribution import distribution_of, slowest_of, stood_still_s
 from volbench.results.explain.check.group_limit import group_objections
 from volbench.results.explain.check.instance import instance_objections
+from volbench.results.explain.check.limit_or_latency import undecided_limit
 from volbench.results.explain.check.memory_waits import memory_objections
 from volbench.results.explain.check.objection import Claim, Objection
 from volbench.results.explain.check.rebuild import (
@@ -221,6 +222,15 @@ def _latency(named: _Named) -> Iterator[Objection]:
     )
 
 
+def _no_limit(named: _Named) -> Iterator[Objection]:
+    """A latency that is there all along is told from a limit, or it is not sure."""
+    if named.cause.one_of_two or any(one.suggests for one in _latency(named)):
+        return
+    objection = undecided_limit(named.case, named.within)
+    if objection is not None:
+        yield objection
+
+
 def _flushes_pace(case: Case) -> bool:
     """Whether writes come as evenly as flushes end, one of which is under way nearly all the time."""
     return case.flushes_all_along and case.waited_direction != "read"
@@ -412,6 +422,7 @@ def _episode(named: _Named) -> Iterator[Objection]:
 _LOOKS: Mapping[Claim, Callable[[_Named], Iterator[Objection]]] = {
     "limit": _limit,
     "latency": _latency,
+    "no limit": _no_limit,
     "at the device": _at_device,
     "foreign": _foreign,
     "short operations": _short,

@@ -50,7 +50,7 @@ CAUSES = (
         name="storage.read_latency",
         yields_to=frozenset({"storage.burst_exhausted"}),
         yields_to_falls=True,
-        claims=frozenset({"latency", "at the device"}),
+        claims=frozenset({"latency", "no limit", "at the device"}),
         contradicts=frozenset({"memory.buffer_pool_small"}),
         group="the volume is slow",
         title="Queries wait for slow reads from the volume",
@@ -63,10 +63,15 @@ CAUSES = (
             "A read of a data file takes at least 2.5 ms, reads are at least 15 % of statement time, and waits"
             " for files at least 30 % (or those who hold row locks mostly read). (Network SSDs answer in 0.5 to 2"
             " ms.) Where a queue of six and more never varies and the rate is as even as a meter that comes in"
-            " slices of 100 ms, it is one of two with a limit. A load with a rate of its own that gets it, with"
-            " clients that mostly have nothing to do, is held back by no latency of less than 5 ms; nor, on"
-            " saturated CPUs, by one that is beyond the volume's own by no more than what a read that is done waits"
-            " for a CPU."
+            " slices of 100 ms, it is one of two with a limit. On saturated CPUs any rate is uneven: there it is"
+            " 70 % sure at most, unless something tells it from a limit. That is a rate that follows the number in"
+            " flight; a device that is idle for 10 % of the time; a latency that is as long without a queue (1.5"
+            " times at most); writes that take a third of it; a longer queue of smaller reads that gives more in"
+            " proportion; the volume's own counters; or transactions whose p95 is 1.75 times the median of their"
+            " second and more, and whose waits therefore vary by more (squared: 2) than those of one queue. A"
+            " load with a rate of its own that gets it, with clients that mostly have nothing to do, is held back"
+            " by no latency of less than 5 ms; nor, on saturated CPUs, by one that is beyond the volume's own by no"
+            " more than what a read that is done waits for a CPU."
         ),
         advice=(
             "Use storage with a lower read latency, or avoid reads with a buffer pool that holds the working set."
@@ -76,7 +81,7 @@ CAUSES = (
         name="storage.sync_latency",
         yields_to=frozenset({"storage.burst_exhausted"}),
         yields_to_falls=True,
-        claims=frozenset({"latency"}),
+        claims=frozenset({"latency", "no limit"}),
         group="the volume is slow",
         title="Syncs of the volume are slow, and the load waits for them",
         panels=("await", "fsync"),
@@ -99,6 +104,8 @@ CAUSES = (
             " scheduler's count. Over NFS, on CPUs that are saturated, a sync is one of two where an operation is"
             " fast without a queue, and not named where the load gets its rate: the client's threads wait for"
             " a CPU."
+            " Where nothing tells it from a limit on saturated CPUs, it is 70 % sure at most, as reads are; flushes"
+            " one of which is under way in 85 % of the time do tell."
             " A journal on a device of its own counts with what that device takes. On a file system that is mounted"
             " `sync`, writes of a log count as its syncs."
         ),
