@@ -24,7 +24,8 @@ from volbench.observe.statements import Statement, StatementRates
 from volbench.results.explain.accounts.time_budget import TimeBudget, statement_budget
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
-from volbench.results.explain.evidence.association import Association, associations
+from volbench.results.explain.cause_relation import cause_of, counterparts, first_cause
+from volbench.results.explain.evidence.association import Association, cell_correlations, pooled
 from volbench.results.explain.evidence.episodes import Level
 from volbench.results.explain.findings import Explanation, explain_case
 from volbench.results.explain.pooling import finding_rows
@@ -92,16 +93,17 @@ def report_of(directory: Path, *, recorded: Sequence[str] = ()) -> ObservationRe
     case = case_of({**series, **added}, observation)
     explained = explain_case(case)
     volume = _volume_name(observation)
+    findings = finding_rows(volume, STEP, {STEP: explained})
     incidents = incidents or [*found_afterwards(case)]
     return ObservationReport(
         observation=observation,
         window_s=case.window_s,
         samples=len(case.grid),
-        findings=finding_rows(volume, STEP, {STEP: explained}),
+        findings=findings,
         notes=tuple(dict.fromkeys((*observation.notes, *added_notes, *explained.refuted_texts, *explained.notes))),
         time=statement_budget(case),
         statements=tuple(rates.statements()),
-        associations=_moving(case),
+        associations=_moving(case, cause_of(first_cause(findings, volume, STEP))),
         incidents=tuple(_incident(case, rates, incident, volume) for incident in incidents),
         sources=sources,
         case=case,
@@ -109,9 +111,11 @@ def report_of(directory: Path, *, recorded: Sequence[str] = ()) -> ObservationRe
     )
 
 
-def _moving(case: Case) -> tuple[Association, ...]:
+def _moving(case: Case, cause: str) -> tuple[Association, ...]:
     """Return what moves most with the latency, first what may be a cause by its sign."""
-    holding = (association for association in associations([case.grid], LATENCY) if association.holds)
+    of_cause = counterparts(case.grid, LATENCY, [cause] if cause else [])
+    moving = pooled([cell_correlations(case.grid, LATENCY, counterparts=of_cause)])
+    holding = (association for association in moving if association.holds)
     ordered = sorted(holding, key=lambda association: bool(association.implausible_reason))
     return tuple(ordered[:ASSOCIATIONS_SHOWN])
 

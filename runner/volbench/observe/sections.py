@@ -11,10 +11,12 @@ from volbench.observe.figures import before_and_during, charts, sessions, statem
 from volbench.observe.report import IncidentReport, ObservationReport, clock_of
 from volbench.observe.statements import Statement, count_text, textless_note, top_by
 from volbench.results.explain.accounts.time_budget import TimeBudget
+from volbench.results.explain.cause_relation import cause_of, relation_of
 from volbench.results.explain.evidence.association import Association
 from volbench.results.explain.evidence.episodes import Level
 from volbench.results.explain.wording import number, percent
 from volbench.results.report.formats.sections import short_code
+from volbench.results.report.views.cause_clause import clause_of
 from volbench.results.report.views.causes import cause_view
 from volbench.results.report.views.sections import (
     Block,
@@ -85,7 +87,8 @@ def _whole_time(report: ObservationReport) -> Iterator[Section]:
     if report.response is not None:
         yield Section("What a millisecond of the volume costs", (Text(report.response.sentence),))
     if report.associations:
-        texts = tuple(map(association_text, report.associations))
+        cause = cause_of(report.findings[0]) if report.findings else ""
+        texts = tuple(association_text(association, cause) for association in report.associations)
         note = Text("A correlation supports a cause and is none by itself.", "dim")
         yield Section("What moves with p95", (Items(texts), note))
     curves = charts(report)
@@ -177,14 +180,16 @@ def headlines(report: ObservationReport) -> Iterator[str]:
         yield f"No incident. All of the time: {cause}"
 
 
-def association_text(association: Association) -> str:
-    """Return what p95 moves with, in a sentence without its end."""
+def association_text(association: Association, cause: str) -> str:
+    """Return what p95 moves with, and what that is to the first cause, in a sentence without its end."""
     key = association.key
     name = " ".join(filter(None, (key.source, key.metric, short_code(key.entity))))
     strength = f"rank correlation {association.rho:+.2f}, q {association.q_value:.2g}"
     if association.implausible_reason:
         strength += f"; no cause: {association.implausible_reason}"
-    return f"p95 moves with {name} ({strength})"
+    along = association.moves_along(cause)
+    clause = clause_of(relation_of(association, cause), cause, association.rho, moves_along=along)
+    return f"p95 moves with {name} ({strength}){clause}"
 
 
 def _statements(statements: Sequence[Statement]) -> Iterator[Block]:

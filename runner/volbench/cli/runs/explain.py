@@ -33,6 +33,7 @@ from volbench.results.recorded.window import clock_text, parse_window
 from volbench.results.report.recordings import file_data, file_lines, span_text, write_html
 from volbench.results.report.rows.response import TITLES as TITLES_OF_WAITS
 from volbench.results.report.rows.response import response_tables
+from volbench.results.report.views.cause_clause import cause_clause
 from volbench.results.report.views.cost_tables import remark_on
 from volbench.results.response.prediction import predicted_by, prediction_text, tails_by_step
 from volbench.results.store.loaded_run import load_run
@@ -201,7 +202,8 @@ def table_lines(
         name = " ".join(filter(None, (association.source, association.metric, association.entity)))
         lag = f", {association.lag_s:g} s before" if association.lag_s else ""
         strength = f"rank correlation {association.rho:+.2f}{lag}, q {association.q_value:.2g}"
-        yield f"  {name}: {strength}{remark_on(association)}"
+        clause = cause_clause(association) if association.relation else ""
+        yield f"  {name}: {strength}{remark_on(association)}{clause}"
 
 
 def _against(ratio: float | None) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from volbench.results.explain.check.objection import Claim, Suggestion
+from volbench.results.explain.topics import Topic
 
 Group = Literal[
     "the volume is at a limit",
@@ -36,6 +37,8 @@ class CauseInfo:
         title: the heading in reports, a sentence without its full stop.
         meaning, signs, advice: paragraphs of docs/causes.md, in Markdown; signs with the figures of the rule.
         panels: keys of the charts that show it, the best first.
+        accounts_for: what moves because of it, so that a metric of this with which p95 moves is no second story,
+            see `topics`; empty: it says of no metric that it moves.
         options: options of a volume or a server that act on it.
         moment: what happens at the begin of its window, for the timelines; empty for a cause without a moment.
         all_along: it is there during the whole step; of a part that something else made slow it explains less.
@@ -66,6 +69,7 @@ class CauseInfo:
     signs: str
     advice: str
     panels: tuple[str, ...]
+    accounts_for: frozenset[Topic] = frozenset()
     options: frozenset[str] = frozenset()
     moment: str = ""
     all_along: bool = False

@@ -25,6 +25,7 @@ from volbench.results.explain.accounts.queries import QueryCost, query_costs
 from volbench.results.explain.accounts.time_budget import TimeBudget, time_budget
 from volbench.results.explain.accounts.waits import class_samples, samples_of, step_modulation
 from volbench.results.explain.case import Case
+from volbench.results.explain.cause_relation import counterparts, named_of_component
 from volbench.results.explain.check.response import volume_share_max
 from volbench.results.explain.clients_time import unaccounted_share
 from volbench.results.explain.components import component_cases, profile_below
@@ -271,15 +272,28 @@ def _view(case: Case, layout: Sequence[ComponentFacts], *, invalid_reasons: tupl
         demand=demand_of(case),
         length_s=case.length_s,
         threads=case.threads,
-        correlations={}
-        if invalid_reasons
-        else cell_correlations(case.grid, LATENCY, is_closed=bool(case.threads) and case.rate is None),
+        correlations={} if invalid_reasons else _correlations(case, explanation, components),
         interval_s=case.grid.width_s,
         time_budget=budget,
         pool=pool_of(case.grid),
         base_await_ms=case.base_await_ms,
         components=components,
         invalid_reasons=invalid_reasons,
+    )
+
+
+def _correlations(case: Case, explanation: Explanation, components: Mapping[str, Explanation]) -> CellCorrelations:
+    """Return what moves with p95, and along with the metrics of each cause that the cell shows."""
+    causes = [
+        named_of_component(finding.cause, name)
+        for name, each in {"": explanation, **components}.items()
+        for finding in each.findings
+    ]
+    return cell_correlations(
+        case.grid,
+        LATENCY,
+        is_closed=bool(case.threads) and case.rate is None,
+        counterparts=counterparts(case.grid, LATENCY, causes),
     )
 
 

@@ -11,6 +11,7 @@ from volbench.core.records.report import AssociationRow, QueryRow, TransactionRo
 from volbench.results.explain.accounts.queries import QueryCost, together
 from volbench.results.explain.accounts.what_if import OtherVolume, Outlook, Prediction
 from volbench.results.explain.accounts.what_if_response import predict_by_response
+from volbench.results.explain.cause_relation import cause_of, first_cause, relation_of
 from volbench.results.explain.evidence.association import Association, pooled
 from volbench.results.explain.run import RunExplanation, StepView, valid_views
 from volbench.results.explain.wording import number
@@ -73,6 +74,7 @@ def association_rows(explained: RunExplanation, volumes: Sequence[str]) -> tuple
         holding = sorted(
             (metric for metric in every if metric.holds), key=lambda metric: bool(metric.implausible_reason)
         )
+        cause = cause_of(first_cause(explained.findings, volume, step))
         for association in holding[:ASSOCIATIONS_MAX]:
             cell = _clearest(cells, association)
             rows.append(
@@ -91,6 +93,9 @@ def association_rows(explained: RunExplanation, volumes: Sequence[str]) -> tuple
                     cells=association.cells,
                     cpu_rho=cpu,
                     implausible_reason=association.implausible_reason,
+                    first_cause=cause,
+                    relation=relation_of(association, cause),
+                    moves_along=association.moves_along(cause),
                 )
             )
     return tuple(rows)

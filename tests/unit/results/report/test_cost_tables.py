@@ -13,7 +13,8 @@ import pytest
 from synthetic_run import build_run, two_volumes
 
 from volbench.core.base.text import MINUS
-from volbench.core.records.report import AssociationRow, QueryRow, Report, TimeBudgetRow
+from volbench.core.records.report import AssociationRow, FindingRow, QueryRow, Report, TimeBudgetRow
+from volbench.core.records.report.findings import CauseRelation
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.results.explain.accounts.per_transaction import TITLES
 from volbench.results.explain.accounts.what_if import other_volume
@@ -23,6 +24,7 @@ from volbench.results.explain.tables import association_rows, transaction_rows
 from volbench.results.report.build import build_report
 from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.render import render
+from volbench.results.report.views.cause_clause import cause_clause
 from volbench.results.report.views.cost_tables import (
     association_sentences,
     correlation_sentences,
@@ -270,6 +272,78 @@ def test_what_moves_against_what_it_can_do_is_no_cause(
     (text,) = association_sentences([row])
     assert text.endswith(remark or f"{abs(rho):.2f}, over 60 intervals)")
     assert ("no cause" in text) == bool(remark)
+
+
+def finding_of(cause: str, component: str = "") -> FindingRow:
+    return FindingRow(cause=cause, volume="a", step="load", cell_ids=("1",), component=component)
+
+
+@pytest.mark.parametrize(
+    ("metric", "cause", "component", "clause"),
+    [
+        ("r_await_ms", "storage.iops_limit", "", ", as the first cause, storage.iops_limit, says"),
+        (
+            "r_await_ms",
+            "storage.sync_latency",
+            "",
+            ", which the first cause, storage.sync_latency, does not account for: it explains 64 % of the variance"
+            " of p95's changes",
+        ),
+        (
+            "r_await_ms",
+            "storage.iops_limit",
+            "log",
+            ", which the first cause, storage.iops_limit on log, does not account for: it explains 64 % of the"
+            " variance of p95's changes",
+        ),
+        (
+            "r_await_ms",
+            "none",
+            "",
+            ", which the acquittal of the volume does not account for: it explains 64 % of the variance of p95's"
+            " changes",
+        ),
+        ("a_plug_ins", "none", "", "; whether the acquittal of the volume accounts for it is not known"),
+        ("r_await_ms", "", "", "; no cause is named"),
+    ],
+)
+def test_what_moves_with_p95_is_held_against_the_first_cause(
+    directory: RunDirectory, metric: str, cause: str, component: str, clause: str
+) -> None:
+    """A page named one cause, and said elsewhere that p95 moves with a metric which that cause does not explain."""
+    row = association(directory, metric).model_copy(update={"volume": "a"})
+    findings = [finding_of(cause, component)] if cause else []
+    (text,) = association_sentences([row], findings)
+    assert text.endswith(f"over 60 intervals){clause}")
+
+
+LIMIT = "storage.iops_limit"
+PART = f", of which waits of the first cause, {LIMIT}, are a part"
+
+
+@pytest.mark.parametrize(
+    ("relation", "moves_along", "clause"),
+    [
+        ("layer above", None, f"{PART}; whether these make it move was not computed"),
+        ("layer above", True, f"{PART}; metrics of the cause move along with it"),
+        ("layer above", False, f"{PART}; no metric of the cause moves along with it"),
+        ("shared", True, f", which moves along with metrics of the first cause, {LIMIT}"),
+        ("served", None, f", work of the process that carries out operations of the first cause, {LIMIT}"),
+        ("restated", None, f", the load's own rate, of which the first cause, {LIMIT}, says nothing"),
+        (
+            "not accounted for",
+            False,
+            f", which the first cause, {LIMIT}, does not account for: it explains 64 % of the variance of p95's"
+            " changes, and no metric of the cause moves along with it",
+        ),
+        ("reversed", None, ""),
+    ],
+)
+def test_a_row_says_what_was_computed(
+    directory: RunDirectory, relation: CauseRelation, moves_along: bool | None, clause: str
+) -> None:
+    stated = {"relation": relation, "moves_along": moves_along, "first_cause": LIMIT}
+    assert cause_clause(association(directory).model_copy(update=stated)) == clause
 
 
 def test_a_candidate_for_a_cause_comes_before_what_is_none(directory: RunDirectory) -> None:

@@ -9,6 +9,9 @@ from pydantic import Field
 from volbench.core.records.base import Record
 
 ShareBase = Literal["latency", "statement time"]
+CauseRelation = Literal[
+    "accounted for", "layer above", "served", "restated", "reversed", "shared", "not accounted for", "not known", ""
+]
 
 
 class EvidenceRow(Record):
@@ -93,4 +96,21 @@ class AssociationRow(Record):
     )
     implausible_reason: str = Field(
         default="", description="Why its sign makes it no candidate for a cause; empty: it may be one."
+    )
+    first_cause: str = Field(
+        default="",
+        description="The step's first cause, which the metric is held against, with `@` and the component of a"
+        " layout that it is about; empty: none is named.",
+    )
+    relation: CauseRelation = Field(
+        default="",
+        description="`accounted for`: the first cause is about this metric; `layer above`: its waits are part of"
+        " the metric; `served`: work of the process that carries out its operations; `restated`: the load's rate"
+        " by another name; `reversed`: see implausible_reason; `shared`: `moves_along`, though nothing says that"
+        " the cause is about it; `not accounted for`; `not known`. Empty: no cause is named, or an older report.",
+    )
+    moves_along: bool | None = Field(
+        default=None,
+        description="Whether it moves with the first cause's own metric at least as closely as both move with p95;"
+        " null: not computed.",
     )

@@ -10,8 +10,8 @@ the lags and Benjamini and Hochberg (1995) over the metrics take out that many w
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -60,12 +60,21 @@ _OF_STATEMENTS: frozenset[str] = frozenset(
 _SPEARMAN_VARIANCE = 1.06  # of Fisher's z for rank correlations (Fieller, Hartley and Pearson 1957)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Along:
+    """Rank correlations of a cause's own metric: with another metric, and with the latency."""
+
+    rho: float
+    rho_of_latency: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Association:
     """One metric against latency. `lag` is how many intervals it leads; `q_value` is corrected over all metrics.
 
     `samples` and `effective_samples` are pairs of all cells together; `cells` is how many gave any. `reach` is the
-    share of p95's variance that a time explains at most (`_reach`); None of what is no time.
+    share of p95's variance that a time explains at most (`_reach`); None of what is no time. `along` is, by cause,
+    how it moves with that cause's own metric; causes without such a metric are absent.
     """
 
     key: SeriesKey
@@ -77,6 +86,21 @@ class Association:
     q_value: float
     cells: int = 1
     reach: float | None = None
+    along: Mapping[str, Along] = field(default_factory=dict)
+
+    def moves_along(self, cause: str) -> bool | None:
+        """Return whether it moves with a cause's own metric as closely as both move with p95; None: not known.
+
+        Two series show one wait, each with an error of its own, and p95 shows it with a third error: then their
+        correlation is no less than the product of those with p95. Of two that move p95 apart from each other it is
+        less (one factor, Spearman 1904). What is left of a partial correlation would not tell them apart.
+        """
+        along = self.along.get(cause)
+        if along is None:
+            return None
+        both = self.rho * along.rho_of_latency
+        is_known = along.rho**2 >= VARIANCE_MIN and _p_value(along.rho, self.effective_samples) <= FALSE_DISCOVERIES
+        return is_known and along.rho * both > 0 and abs(along.rho) >= abs(both)
 
     @property
     def holds(self) -> bool:
@@ -107,13 +131,15 @@ def implausible_reason(source: str, metric: str, rho: float) -> str:
 class Correlation:
     """Rank correlation of one cell's pairs: `effective` is how many independent pairs they are worth.
 
-    `reach` is the share of the latency's variance that a time explains at most; None of what is no time.
+    `reach` is the share of the latency's variance that a time explains at most; None of what is no time. `along`
+    is, by cause, how it moves with that cause's own metric.
     """
 
     rho: float
     samples: int
     effective: float
     reach: float | None = None
+    along: Mapping[str, Along] = field(default_factory=dict)
 
 
 CellCorrelations = Mapping[SeriesKey, Mapping[int, Correlation]]
@@ -130,7 +156,18 @@ def associations(grids: Sequence[Grid], latency: SeriesKey) -> tuple[Association
     return pooled([cell_correlations(grid, latency) for grid in grids])
 
 
-def cell_correlations(grid: Grid, latency: SeriesKey, *, is_closed: bool = False) -> CellCorrelations:
+def no_counterparts(_: SeriesKey) -> dict[str, Floats]:
+    """Return no column of any cause."""
+    return {}
+
+
+def cell_correlations(
+    grid: Grid,
+    latency: SeriesKey,
+    *,
+    is_closed: bool = False,
+    counterparts: Callable[[SeriesKey], Mapping[str, Floats]] = no_counterparts,
+) -> CellCorrelations:
     """Return the correlations of one cell with its latency; empty without that series.
 
     Args:
@@ -139,6 +176,7 @@ def cell_correlations(grid: Grid, latency: SeriesKey, *, is_closed: bool = False
         is_closed: whether a fixed number of clients sends the load: its latency then is their number over its
             throughput, and all that follows the throughput follows the latency. Rates, and what else rises with the
             throughput (CPU use, for one), are correlated as far as they do not follow it (partial correlation).
+        counterparts: gives for a metric by cause the cause's own column, with which it is correlated, too.
     """
     target = grid.columns.get(latency)
     if target is None:
@@ -158,6 +196,7 @@ def cell_correlations(grid: Grid, latency: SeriesKey, *, is_closed: bool = False
                 None if throughput is None else throughput[:INTERVALS_MAX],
                 is_rate=is_rate(key.metric),
                 reach=_reach(grid, key, target),
+                counterparts=counterparts(key),
             )
         )
     }
@@ -203,7 +242,7 @@ def pooled(cells: Sequence[CellCorrelations]) -> tuple[Association, ...]:
         best = _strongest(by_lag)
         if best is not None:
             reaches = [one.reach for cell in by_lag for one in cell.values() if one.reach is not None]
-            strongest[key] = (*best, len(by_lag), max(reaches, default=None))
+            strongest[key] = (*best, len(by_lag), max(reaches, default=None), _along_of(by_lag, best[0]))
     q_values = benjamini_hochberg({key: p_value for key, (_, _, p_value, *_) in strongest.items()})
     rows = [
         Association(
@@ -216,10 +255,25 @@ def pooled(cells: Sequence[CellCorrelations]) -> tuple[Association, ...]:
             q_value=q_values[key],
             cells=count,
             reach=reach,
+            along=along,
         )
-        for key, (lag, total, p_value, count, reach) in strongest.items()
+        for key, (lag, total, p_value, count, reach, along) in strongest.items()
     ]
     return tuple(sorted(rows, key=lambda row: (row.q_value, -abs(row.rho), row.key)))
+
+
+def _along_of(cells: Sequence[Mapping[int, Correlation]], lag: int) -> dict[str, Along]:
+    """Return by cause the means of the cells that know it, weighted as the correlation itself."""
+    known = [cell[lag] for cell in cells if lag in cell]
+    pooled_by_cause = {}
+    for cause in dict.fromkeys(cause for cell in known for cause in cell.along):
+        such = [cell for cell in known if cause in cell.along]
+        weight = sum(cell.effective for cell in such)
+        pooled_by_cause[cause] = Along(
+            rho=sum(cell.along[cause].rho * cell.effective for cell in such) / weight,
+            rho_of_latency=sum(cell.along[cause].rho_of_latency * cell.effective for cell in such) / weight,
+        )
+    return pooled_by_cause
 
 
 _RankedLatency = dict[tuple[int, bytes], "CentredSeries"]
@@ -234,6 +288,7 @@ def _by_lag(
     *,
     is_rate: bool,
     reach: float | None,
+    counterparts: Mapping[str, Floats],
 ) -> dict[int, Correlation]:
     """Return the rank correlation of differences at each lag; empty for a metric that does not vary.
 
@@ -243,6 +298,7 @@ def _by_lag(
         given: a third series, the throughput, whose part in both is taken out of what rises with it; None: none.
         is_rate: whether it is taken out in any case.
         reach: of the metric, for its correlations.
+        counterparts: columns of causes, by cause; they act at the time of the latency, whatever the lag.
     """
     dx, dy = np.diff(metric), np.diff(target)
     dz = None if given is None else np.diff(given)
@@ -260,8 +316,31 @@ def _by_lag(
         if dz is not None:
             z = (dz if lag == 0 else dz[:-lag])[both]
             rho = _without(z, rho, rx, ry, is_rate=is_rate) if np.isfinite(z).all() and np.ptp(z) > 0 else rho
-        by_lag[lag] = Correlation(rho=rho, samples=rx.size, effective=effective_size(rx, ry), reach=reach)
+        along = {
+            cause: moved
+            for cause, column in counterparts.items()
+            if rho**2 >= VARIANCE_MIN and (moved := _along(np.diff(column[: len(metric)])[lag:][both], rx, ry))
+        }
+        effective = effective_size(rx, ry)
+        by_lag[lag] = Correlation(rho=rho, samples=rx.size, effective=effective, reach=reach, along=along)
     return by_lag
+
+
+def _along(of_cause: Floats, metric: CentredSeries, target: CentredSeries) -> Along | None:
+    """Return how the changes of a cause's column move with a metric's and the latency's; None: it does not vary."""
+    if not np.isfinite(of_cause).all() or np.ptp(of_cause) == 0:
+        return None
+    ranked = CentredSeries(midranks(of_cause))
+    return Along(rho=ranked.correlation(metric), rho_of_latency=ranked.correlation(target))
+
+
+def moves_with(column: Floats, target: Floats) -> float | None:
+    """Return the rank correlation of two series' changes; None where too few are known, or one is constant."""
+    x, y = np.diff(column[:INTERVALS_MAX]), np.diff(target[:INTERVALS_MAX])
+    both = np.isfinite(x) & np.isfinite(y)
+    if int(both.sum()) < CELL_SAMPLES_MIN or np.ptp(x[both]) == 0 or np.ptp(y[both]) == 0:
+        return None
+    return CentredSeries(midranks(x[both])).correlation(CentredSeries(midranks(y[both])))
 
 
 def _without(given: Floats, rho: float, metric: CentredSeries, target: CentredSeries, *, is_rate: bool) -> float:

@@ -39,6 +39,7 @@ CAUSES = (
         group="not the volume",
         title="The volume is not the problem",
         panels=("await", "cpu"),
+        accounts_for=frozenset({"CPUs", "locks", "statements", "network"}),
         meaning="The volume is not the problem.",
         signs=(
             "Statement times of the server show that queries hardly wait for files (less than 30 %), or that the"

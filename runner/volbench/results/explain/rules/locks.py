@@ -24,6 +24,7 @@ CAUSES = (
         group="the server or the client",
         title="Queries wait for each other's row locks",
         panels=("throughput", "statement"),
+        accounts_for=frozenset({"locks"}),
         meaning="Queries wait for row locks of other queries.",
         signs=(
             "At least 20 % of statement time is waiting for row locks, or at least 20 % of the sessions wait for"
@@ -39,6 +40,7 @@ CAUSES = (
         group="the server or the client",
         title="Queries wait for table and metadata locks",
         panels=("throughput", "statement"),
+        accounts_for=frozenset({"locks"}),
         explains_fall=True,
         meaning=(
             "Queries wait for a lock that is no row lock: of a table, of its definition (metadata lock), of a"

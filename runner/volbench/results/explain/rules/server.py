@@ -30,6 +30,7 @@ from volbench.results.explain.rules.log_waits import hidden_commit_share
 from volbench.results.explain.rules.shared_evidence import (
     data_read_ms,
 )
+from volbench.results.explain.topics import USE_OF_VOLUME
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Floats, Mask, mean, median
 
@@ -44,6 +45,16 @@ CAUSES = (
         group="the server or the client",
         title="The buffer pool is too small for the data in use",
         panels=("innodb", "iops"),
+        accounts_for=frozenset(
+            {
+                "reads of the volume",
+                "queue of the volume",
+                "traffic of the volume",
+                "reads of files",
+                "traffic of files",
+                "buffer pool",
+            }
+        ),
         options=frozenset({"innodb_buffer_pool_size"}),
         all_along=True,
         by_medians=True,
@@ -60,6 +71,9 @@ CAUSES = (
         group="the server or the client",
         title="The redo log is full, and queries wait for its checkpoint",
         panels=("innodb",),
+        accounts_for=frozenset(
+            {"writes of the volume", "queue of the volume", "traffic of the volume", "redo log"}
+        ),
         meaning="The redo log is full, and InnoDB holds writers back until it has flushed pages.",
         signs=(
             "The checkpoint age is at least 70 % of the redo log's capacity, and throughput dips, or statements"
@@ -79,6 +93,7 @@ CAUSES = (
         group="something else uses the disk or the CPUs",
         title="A backup or another concurrent task slows the load down",
         panels=("throughput", "throughput_mib"),
+        accounts_for=USE_OF_VOLUME,
         explains_fall=True,
         is_change=True,
         meaning=(

@@ -35,6 +35,7 @@ CAUSES = (
         group="the server or the client",
         title="Statements wait because the server is set to wait",
         panels=("latency", "innodb"),
+        accounts_for=frozenset({"writes of files", "replication"}),
         options=frozenset(
             {
                 "binlog_group_commit_sync_delay",

@@ -109,7 +109,7 @@ def html(report: Report, page: PageData) -> str:
         query_tables=query_tables(report),
         small_multiples=page.small_multiples,
         session_charts=page.session_charts,
-        association_sentences=association_sentences(report.associations),
+        association_sentences=association_sentences(report.associations, report.findings),
         dots=(dots := _dot_charts(report, volumes))[: (dots_open := max(2, LANES_OPEN // len(volumes)))],
         further_dots=dots[dots_open:],
         metric_table=_metric_table(report, volumes),

@@ -9,12 +9,13 @@ from itertools import pairwise
 import numpy as np
 
 from volbench.core.base.text import MINUS, counted, number
-from volbench.core.records.report import AssociationRow, QueryRow, Report, TransactionRow
+from volbench.core.records.report import AssociationRow, FindingRow, QueryRow, Report, TransactionRow
 from volbench.core.records.sources import unit_of
 from volbench.errors import RunUnreadable
 from volbench.results.explain.accounts.per_transaction import TITLES
 from volbench.results.explain.evidence.association import implausible_reason
 from volbench.results.explain.run import LATENCY, cases_of
+from volbench.results.report.views.cause_clause import cause_clause, related
 from volbench.results.stats.grid import Floats, Grid
 from volbench.results.store.loaded_run import LoadedRun
 
@@ -116,17 +117,20 @@ def _step_label(row: TransactionRow | QueryRow) -> str:
     return row.step if row.threads is None else f"{row.step}, {row.threads} thread{'s' if row.threads > 1 else ''}"
 
 
-def association_sentences(rows: Sequence[AssociationRow]) -> tuple[str, ...]:
+def association_sentences(
+    rows: Sequence[AssociationRow], findings: Sequence[FindingRow] | None = None
+) -> tuple[str, ...]:
     """Return the strongest association of each volume's step in a sentence, beside that of the host's CPU use.
 
-    What cannot have raised p95, such as a rate that falls as p95 rises or credits that rise with it, is shown where
-    nothing else is.
+    With findings it is held against the first cause of the step: a page does not tell two stories. What cannot
+    have raised p95, such as a rate that falls as p95 rises or credits that rise with it, is shown where nothing
+    else is.
     """
     first: dict[tuple[str, str], AssociationRow] = {}
     for row in sorted(rows, key=lambda row: bool(remark_on(row))):  # otherwise in their order
         first.setdefault((row.volume, row.step), row)
     order = dict.fromkeys((row.volume, row.step) for row in rows)
-    return tuple(_association_sentence(first[key]) for key in order)
+    return tuple(_association_sentence(first[key], findings) for key in order)
 
 
 def remark_on(row: AssociationRow) -> str:
@@ -142,10 +146,10 @@ def correlation_sentences(report: Report) -> tuple[str, ...]:
     """Return what moves with p95; where there is a time budget, also that nothing does."""
     if not report.associations and report.time_budgets:
         return (_NONE_HOLDS,)
-    return association_sentences(report.associations)
+    return association_sentences(report.associations, report.findings)
 
 
-def _association_sentence(row: AssociationRow) -> str:
+def _association_sentence(row: AssociationRow, findings: Sequence[FindingRow] | None) -> str:
     metric = " of ".join(filter(None, (f"{row.source} {row.metric}", row.entity)))
     lag = f", p95 {number(float(f'{row.lag_s:.3g}'))} s after it" if row.lag_s else ""
     cells = f", over {counted(row.samples, 'interval')}" + (f" of {row.cells} cells" if row.cells > 1 else "")
@@ -153,7 +157,8 @@ def _association_sentence(row: AssociationRow) -> str:
     cpu = f"; for comparison, CPU use: {RHO} {signed(row.cpu_rho)}" if row.cpu_rho is not None and has_cpu else ""
     verb = "follows" if row.rho > 0 else "rises when there is less"
     strength = f"{RHO} {signed(row.rho)}{lag}{cells}{cpu}{remark_on(row)}"
-    return f"{row.step} on {row.volume}: p95 {verb} {metric} ({strength})"
+    clause = "" if findings is None else cause_clause(related(row, findings))
+    return f"{row.step} on {row.volume}: p95 {verb} {metric} ({strength}){clause}"
 
 
 def signed(rho: float) -> str:

@@ -40,6 +40,7 @@ from volbench.results.explain.rules.shared_evidence import (
     storage_is_negligible,
     without_stands,
 )
+from volbench.results.explain.topics import USE_OF_VOLUME, WAITS_OF_VOLUME
 from volbench.results.explain.wording import amount, number, percent, row
 from volbench.results.stats.grid import Floats, Mask, mean
 
@@ -73,6 +74,7 @@ CAUSES = (
         group="the host or the instance",
         title="A limit above the volume throttles its operations",
         panels=("iops", "await"),
+        accounts_for=USE_OF_VOLUME,
         explains_fall=True,
         moment="a limit above the volume is reached",
         meaning="A limit above the volume holds operations back: a control group, a queue of the host.",
@@ -90,6 +92,7 @@ CAUSES = (
         group="the host or the instance",
         title="Operations wait above the volume, on the host",
         panels=("await", "queue"),
+        accounts_for=WAITS_OF_VOLUME,
         yields_to=frozenset({HOST_LIMIT}),
         effect_of=frozenset({HOST_LIMIT, "interference.io", "interference.backup"}),
         explains_fall=True,

@@ -33,6 +33,7 @@ from volbench.results.explain.rules.shared_evidence import (
     explains_little,
     loss_rows,
 )
+from volbench.results.explain.topics import USE_OF_VOLUME
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Floats, Mask, mean, median
 
@@ -44,6 +45,7 @@ CAUSES = (
         group="something else uses the disk or the CPUs",
         title="Something else reads or writes on the same disk",
         panels=("iops", "throughput_mib"),
+        accounts_for=USE_OF_VOLUME,
         explains_fall=True,
         is_change=True,
         moment="I/O of others begins",

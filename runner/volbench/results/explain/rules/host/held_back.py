@@ -40,6 +40,7 @@ CAUSES = (
         group="the server or the client",
         title="The load generator has no CPU left",
         panels=("cpu", "pressure"),
+        accounts_for=frozenset({"CPUs"}),
         meaning="The load generator has no CPU left. The cell is invalid.",
         signs=(
             "sysbench uses at least 90 % of the CPU that it can use, or a quota throttles it, or its tasks wait"

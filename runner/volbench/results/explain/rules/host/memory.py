@@ -33,6 +33,7 @@ CAUSES = (
         group="the server or the client",
         title="The page cache was taken back, and the volume is read instead",
         panels=("iops", "throughput_mib"),
+        accounts_for=frozenset({"reads of the volume", "queue of the volume", "traffic of the volume", "memory"}),
         explains_fall=True,
         meaning=(
             "The kernel took back the page cache that the server reads through; the volume now serves what"

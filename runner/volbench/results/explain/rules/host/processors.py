@@ -67,6 +67,7 @@ CAUSES = (
         group="the server or the client",
         title="The server has no CPU left",
         panels=("cpu", "pressure"),
+        accounts_for=frozenset({"CPUs"}),
         all_along=True,
         meaning="The server has no CPU left, or a CPU quota holds it back.",
         signs=(
@@ -93,6 +94,7 @@ CAUSES = (
         group="something else uses the disk or the CPUs",
         title="Other programs use the CPUs that the server needs",
         panels=("cpu", "pressure"),
+        accounts_for=frozenset({"CPUs"}),
         all_along=True,
         meaning=(
             "Other programs on the same host use the CPUs that this load needs. Neither the server's"
@@ -254,10 +256,8 @@ def waits_elsewhere(case: Case) -> float:
 def _own_finding(case: Case, own: float | None, cpu_share: float | None, *, throttled: bool) -> Cause:
     """The CPUs of the host, or the part of them that a quota leaves the server."""
     pressure, throttled_ratio = median(case.at(PSI.cpu_some_ratio)), case.server_throttled
-    rows: list[EvidenceRow] = []
-    if throttled and throttled_ratio is not None:
-        rows += _throttled_rows(case, throttled_ratio)
-    rows += [*_host_rows(case), *cpu_rows(case, cpu_share), *_bound_rows(case, cpu_share)]
+    of_quota = _throttled_rows(case, throttled_ratio) if throttled and throttled_ratio is not None else ()
+    rows = [*of_quota, *_host_rows(case), *cpu_rows(case, cpu_share), *_bound_rows(case, cpu_share)]
     counted = throttled or case.cpu_cycle_share is not None
     return Cause(
         cause=SATURATED,

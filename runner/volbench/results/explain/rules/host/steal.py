@@ -23,6 +23,7 @@ CAUSES = (
         group="the server or the client",
         title="The hypervisor took CPU time away",
         panels=("cpu",),
+        accounts_for=frozenset({"CPUs"}),
         meaning="The hypervisor gave CPU time to other machines.",
         signs=(
             "At least 5 % of CPU time is stolen. Its part of the CPU time that the machine wanted, times the"

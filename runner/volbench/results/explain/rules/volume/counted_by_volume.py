@@ -30,6 +30,7 @@ from volbench.results.explain.evidence.volume_counts import KIB_PER_MIB, Count, 
 from volbench.results.explain.rule import PIECES, SHARED_VOLUME, Rule
 from volbench.results.explain.rules.host.above_device import GAP_S
 from volbench.results.explain.rules.shared_evidence import CLIENT_FIGURES, effect_rows, explains_little, loss_rows
+from volbench.results.explain.topics import USE_OF_VOLUME
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Floats, Mask, mean, quantile
 
@@ -39,6 +40,7 @@ CAUSES = (
         group="the volume is at a limit",
         title="The volume counts an operation of this host as several",
         panels=("iops", "exceeded"),
+        accounts_for=USE_OF_VOLUME,
         meaning="The volume counts one operation of this host as several, and each counts for its limit.",
         signs=(
             "Host and volume count the same bytes (within 15 %), the volume at least 1.5 times as many"
@@ -56,6 +58,7 @@ CAUSES = (
         group="something else uses the disk or the CPUs",
         title="Somebody else uses the same volume",
         panels=("iops", "throughput_mib"),
+        accounts_for=USE_OF_VOLUME,
         explains_fall=True,
         is_change=True,
         moment="I/O of others on the volume begins",

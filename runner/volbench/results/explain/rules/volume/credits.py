@@ -21,6 +21,7 @@ from volbench.results.explain.rule import BALANCE, BURST, EXPLAINS_WAITS, INSTAN
 from volbench.results.explain.rules.advice import p95_text
 from volbench.results.explain.rules.levers import more
 from volbench.results.explain.rules.shared_evidence import context, explains_little
+from volbench.results.explain.topics import USE_OF_VOLUME
 from volbench.results.explain.wording import amount, clock, number, row
 from volbench.results.stats.grid import Floats, median, quantile
 
@@ -43,6 +44,7 @@ CAUSES = (
         group="the volume is at a limit",
         title="The volume's burst credits ran out",
         panels=("balance", "iops"),
+        accounts_for=USE_OF_VOLUME,
         options=frozenset({"iops", "osd", "size", "throughput"}),
         is_change=True,
         moment="the burst credits are gone",

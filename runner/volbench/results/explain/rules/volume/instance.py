@@ -17,6 +17,7 @@ from volbench.results.explain.rule import EXPLAINS_WAITS, INSTANCE, OUTSIDE, SHA
 from volbench.results.explain.rules.advice import p95_text
 from volbench.results.explain.rules.shared_evidence import context, queue_holds
 from volbench.results.explain.rules.volume.instance_figure import NAME
+from volbench.results.explain.topics import USE_OF_VOLUME
 from volbench.results.explain.wording import amount, clock, percent, row
 from volbench.results.stats.grid import mean, quantile
 
@@ -27,6 +28,7 @@ CAUSES = (
         group="the host or the instance",
         title="The instance is at its limit for storage",
         panels=("exceeded", "iops"),
+        accounts_for=USE_OF_VOLUME,
         moment="the instance's limit is reached",
         meaning="The instance (virtual machine) reached its own storage limit before the volume reached its limit.",
         signs=(

@@ -59,6 +59,7 @@ CAUSES = (
         group="the volume is slow",
         title="Blocks of a restored volume are loaded when they are first read",
         panels=("await", "iops"),
+        accounts_for=frozenset({"reads of the volume", "queue of the volume"}),
         is_change=True,
         explains_fall=True,
         meaning=(

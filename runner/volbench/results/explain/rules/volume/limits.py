@@ -53,6 +53,7 @@ from volbench.results.explain.rules.volume.plateau_rows import (
     likely_limits,
     plateau_rows,
 )
+from volbench.results.explain.topics import USE_OF_VOLUME
 from volbench.results.explain.wording import amount, clock, number, percent, row
 from volbench.results.stats.grid import mean, median, quantile
 
@@ -68,6 +69,7 @@ CAUSES = (
         group="the volume is at a limit",
         title="The volume is at its limit of operations per second",
         panels=("exceeded", "iops"),
+        accounts_for=USE_OF_VOLUME,
         options=frozenset({"innodb_buffer_pool_size", "iops", "osd", "osds", "size"}),
         moment="the limit of operations is reached",
         meaning="The volume serves no more operations per second, however many wait.",
@@ -109,6 +111,7 @@ CAUSES = (
         group="the volume is at a limit",
         title="The volume is at its limit of bytes per second",
         panels=("exceeded", "throughput_mib"),
+        accounts_for=USE_OF_VOLUME,
         options=frozenset({"nconnect", "osds", "size", "throughput"}),
         moment="the limit of bytes is reached",
         meaning="The volume transfers no more bytes per second.",

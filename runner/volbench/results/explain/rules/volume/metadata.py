@@ -27,6 +27,7 @@ CAUSES = (
         group="the volume is slow",
         title="Opening, creating and changing files is slow",
         panels=("await",),
+        accounts_for=frozenset({"metadata of the volume", "queue of the volume", "writes of files"}),
         options=frozenset({"mode", "nfs", "vers"}),
         meaning="The time goes to round trips without data: open, close, lookup, create, rename.",
         signs=(

@@ -16,6 +16,7 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.rule import COPIES, EXPLAINS_WAITS, OUTSIDE, Rule
 from volbench.results.explain.rules.shared_evidence import context
+from volbench.results.explain.topics import USE_OF_VOLUME
 from volbench.results.explain.wording import number, percent, row
 
 CAUSES = (
@@ -24,6 +25,7 @@ CAUSES = (
         group="the volume is at a limit",
         title="The disks of the pool are busy with copies",
         panels=("iops", "await"),
+        accounts_for=USE_OF_VOLUME,
         options=frozenset({"osd", "osds", "replicas"}),
         meaning=(
             "The volume is a pool of disks (Ceph RBD; emulated volumes only, today). Its disks are at their"

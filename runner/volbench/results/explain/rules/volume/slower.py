@@ -32,6 +32,7 @@ from volbench.results.explain.rules.shared_evidence import (
     waited_operation,
 )
 from volbench.results.explain.rules.stretch import change_intervals, fallen
+from volbench.results.explain.topics import WAITS_OF_VOLUME
 from volbench.results.explain.wording import clock, number, row
 from volbench.results.stats.grid import Floats, Mask, mean, median
 
@@ -56,6 +57,7 @@ CAUSES = (
         group="the volume is slow",
         title="The volume became slower",
         panels=("await", "iops"),
+        accounts_for=WAITS_OF_VOLUME,
         explains_fall=True,
         is_change=True,
         moment="the volume becomes slower",
@@ -143,9 +145,8 @@ def slowdowns(case: Case, device: Device) -> list[Slowdown]:
 def _waits(case: Case, device: Device) -> list[Floats]:
     """Waiting times that may be what sessions wait for, each of shape (buckets,)."""
     waited = case.waited_device
-    if waited is None or waited is case.device:
-        columns = (device.await_ms, device.r_await_ms, device.w_await_ms)
-    else:
+    columns = (device.await_ms, device.r_await_ms, device.w_await_ms)
+    if waited is not None and waited is not case.device:
         columns = (waited.await_ms, None, None)
     return [waits for waits in columns if waits is not None]
 
@@ -159,11 +160,8 @@ def _abrupt(
     changes = []
     for rise in (edge for edge in edges if edge.ratio > 1):
         end_s = next((at_s for at_s in falls if at_s > rise.at_s), None)
-        changes.append(
-            Change(shape="step", t0_s=rise.at_s, t1_s=rise.at_s)
-            if end_s is None
-            else Change(shape="episode", t0_s=rise.at_s, t1_s=end_s)
-        )
+        t1_s = rise.at_s if end_s is None else end_s
+        changes.append(Change(shape="step" if end_s is None else "episode", t0_s=rise.at_s, t1_s=t1_s))
     return changes
 
 

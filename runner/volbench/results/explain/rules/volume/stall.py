@@ -23,6 +23,7 @@ from volbench.results.explain.rules.shared_evidence import (
     stands_text,
 )
 from volbench.results.explain.rules.stands import has_limits
+from volbench.results.explain.topics import WAITS_OF_VOLUME
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import mean
 
@@ -42,6 +43,7 @@ CAUSES = (
         group="the volume is slow",
         title="The volume stalled",
         panels=("await", "queue", "throughput"),
+        accounts_for=WAITS_OF_VOLUME,
         is_change=True,
         moment="the volume stalls",
         meaning="The volume completed nothing for a while.",

@@ -52,6 +52,7 @@ CAUSES = (
         group="the volume is slow",
         title="One reader waits for a small read-ahead",
         panels=("await", "throughput_mib"),
+        accounts_for=frozenset({"reads of the volume", "queue of the volume", "traffic of the volume"}),
         meaning="One program reads large files from start to end, and the kernel asks for too little at a time.",
         signs=(
             "Reads of the size of the read-ahead, one to two and a half of them under way, each of 1 ms or more,"
