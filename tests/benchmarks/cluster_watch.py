@@ -33,13 +33,14 @@ from kubernetes import client, watch
 
 from volbench.core.records.cell import CellSpec, DatasetSpec, ServerSpec
 from volbench.machine.cluster.client import Cluster, cluster_errors
+from volbench.machine.cluster.names import LABEL_CELL, LABEL_RUN
 from volbench.machine.placement.interface import Job
 from volbench.machine.placement.kubernetes import placement as placement_module
-from volbench.machine.placement.kubernetes.manifests import AGENT, KEEPER, LABEL_ATTEMPT, cell_name
+from volbench.machine.placement.kubernetes.cell_objects import LABEL_ATTEMPT, cell_name
+from volbench.machine.placement.kubernetes.manifests import AGENT, KEEPER
 from volbench.machine.placement.kubernetes.options import KubernetesOptions
 from volbench.machine.placement.kubernetes.placement import KubernetesPlacement
 from volbench.machine.placement.kubernetes.run_watch import RunWatch
-from volbench.machine.volume.kinds.claim import LABEL_CELL, LABEL_RUN
 
 RUN = "20260101T000000Z-lanes-abcdef"
 CHANGE_EVERY_S = 10

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from volbench.results.compare.comparison import Comparison, compare
 from volbench.results.compare.comparison_summary import summarise
 from volbench.results.compare.row import Row
-from volbench.results.stats.ranks.sample_size import runs_needed
+from volbench.results.stats.sample_size import runs_needed
 from volbench.results.stats.statistics import Better
 
 SECONDS = 300

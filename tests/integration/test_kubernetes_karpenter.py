@@ -22,6 +22,7 @@ from cluster_run import LAB_STATE, ClusterBench, kubectl, lab, sleeping_containe
 from volbench.errors import EXIT_ENVIRONMENT, EXIT_INTERRUPTED
 from volbench.machine.placement.docker.image_names import tools_image
 from volbench.machine.placement.kubernetes import manifests
+from volbench.machine.placement.kubernetes.cell_objects import CellObjects
 from volbench.machine.placement.kubernetes.options import read_options
 from volbench.machine.placement.kubernetes.target import pod_paths
 
@@ -238,7 +239,7 @@ def test_a_further_node_of_a_run_is_made(cluster: ClusterBench, volumes: dict[st
         dict(option.split("=", 1) for option in [f"namespace={cluster.namespace}", *of_pool(POOL), "nodes=2"])
     )
     (claim,) = cluster.objects("pvc")
-    further = manifests.CellObjects(
+    further = CellObjects(
         run_id=cluster.directory.path.name,
         cell_id="02-a",
         attempt=1,

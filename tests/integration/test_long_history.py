@@ -8,8 +8,8 @@ import pytest
 from scratch_server import scratch_server
 
 from volbench.machine.engine.connection import Account
+from volbench.measure.sample.own_account import OwnAccount
 from volbench.measure.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
-from volbench.measure.sample.server.own_account import OwnAccount
 from volbench.validation.source.server import read_only
 
 HISTORY = (

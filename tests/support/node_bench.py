@@ -10,13 +10,13 @@ from fake_cluster import CLASSES, NODES, FakeCluster
 
 from volbench.core.profile.spec import parse_volume
 from volbench.core.records.cell import CellSpec, DatasetSpec, ServerSpec
+from volbench.machine.cluster.names import LABEL_RUN
 from volbench.machine.placement.interface import Job
 from volbench.machine.placement.kubernetes.affinity import CELL, COMPONENT
 from volbench.machine.placement.kubernetes.options import read_options, volumes_of
 from volbench.machine.placement.kubernetes.target import KubernetesTarget
 from volbench.machine.placement.workspace import Workspace
 from volbench.machine.volume.interface import OpenVolume
-from volbench.machine.volume.kinds.claim import LABEL_RUN
 from volbench.machine.volume.kinds.run_owner import RunOwner
 
 RUN_ID = "20260101T000000Z-quick-abcdef"

@@ -105,14 +105,14 @@ pytest.main(["-q", "-p", "no:cacheprovider", str(root / "test_limit.py")],
 def test_what_has_a_verdict_is_not_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = rule_mutants.PACKAGE / "check" / "quantile.py"
+    path = rule_mutants.PACKAGE / "quantile.py"
     listed = [*rule_mutants.mutants(path, (rule_mutants.ROOT / path).read_text())]
     state, page = tmp_path / "state.json", tmp_path / "page.md"
     state.write_text(json.dumps({mutant.key: index > 0 for index, mutant in enumerate(listed)}))
     monkeypatch.setattr(pytest, "main", None)
-    arguments = ["--state", str(state), "--only", "check/quantile", "--table", str(page)]
+    arguments = ["--state", str(state), "--only", "explain/quantile", "--table", str(page)]
     monkeypatch.setattr(sys, "argv", ["rule_mutants", *arguments])
     assert rule_mutants.main() == 0
     assert f"{len(listed) - 1} of {len(listed)} changes are noticed; 0 of" in capsys.readouterr().out
     assert f"| **all** | {len(listed)} | {len(listed)} | {len(listed) - 1} |" in page.read_text()
-    assert f"| check/quantile.py | {listed[0].name} |" in page.read_text()
+    assert f"| quantile.py | {listed[0].name} |" in page.read_text()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from command_line import volbench
 
-from volbench.cli.cluster import submission
+from volbench.cli.runs import submission
 from volbench.machine.placement.kubernetes import remote
 from volbench.measure.session.servers import TargetRequest
 

@@ -38,7 +38,7 @@ def submit(
     json: options.Json = False,
 ) -> None:
     """Start a run whose orchestrator is a Job in the cluster; k8s/base must be applied there."""
-    from volbench.cli.cluster.submission import ResultsClaim, submit_suite
+    from volbench.cli.runs.submission import ResultsClaim, submit_suite
 
     submit_suite(
         suite,

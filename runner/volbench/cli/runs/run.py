@@ -45,7 +45,7 @@ def run(
     """Run a suite on volumes and write a report to results/."""
     settings = modulate_settings(suite, modulate, settings, say=console.say)
     if detach:
-        from volbench.cli.cluster.submission import ResultsClaim, submit_suite
+        from volbench.cli.runs.submission import ResultsClaim, submit_suite
 
         _check_detached(target, {"--server": server, "--budget": budget, "--json": json})
         submit_suite(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-from volbench.measure.sample.cgroup.server_group import ServerGroup
 from volbench.measure.sample.config import SamplingConfig
-from volbench.measure.sample.server.connection import ServerConnection
-from volbench.measure.sample.server.own_account import OwnAccount
+from volbench.measure.sample.connection import ServerConnection
+from volbench.measure.sample.own_account import OwnAccount
+from volbench.measure.sample.server_group import ServerGroup
 
 
 class Shared:

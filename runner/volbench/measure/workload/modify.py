@@ -14,9 +14,9 @@ from volbench.core.records.steps.modify import BEFORE_S, ModifyStep
 from volbench.errors import StepFailed
 from volbench.machine.volume.emulated.control import ask_socket
 from volbench.measure.workload.interface import StepContext, StepOutcome, Workload
+from volbench.measure.workload.latency_model import slowed
 from volbench.measure.workload.modify_claim import check_claim, run_claim
 from volbench.measure.workload.modify_ebs import check_ebs, run_ebs
-from volbench.measure.workload.oltp.modulation import slowed
 from volbench.measure.workload.served_rates import ServedRate, outcome_of, watch
 
 GOES_BACK_S = 10.0

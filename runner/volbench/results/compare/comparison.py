@@ -35,7 +35,7 @@ from volbench.results.compare.row import Row, Scalar
 from volbench.results.stats.corrections import fallback, holm
 from volbench.results.stats.covariates import Adjustment
 from volbench.results.stats.means import block_pairs
-from volbench.results.stats.ranks.sample_size import runs_needed
+from volbench.results.stats.sample_size import runs_needed
 from volbench.results.stats.sequential import CELLS_MIN, Level
 from volbench.results.stats.statistics import (
     Better,

@@ -8,7 +8,7 @@ from typing import Literal
 
 from volbench.results.compare.comparison import Comparison, GroupKey, group_key
 from volbench.results.stats.corrections import hommel
-from volbench.results.stats.ranks.sample_size import runs_for_level
+from volbench.results.stats.sample_size import runs_for_level
 from volbench.results.stats.sequential import relative_p
 from volbench.results.stats.statistics import Verdict
 

@@ -24,7 +24,7 @@ from volbench.core.records.sweep import SweepSpec
 from volbench.results.stats.corrections import holm
 from volbench.results.stats.linear import Estimate, LinearModel
 from volbench.results.stats.means import block_pairs, mean_shift
-from volbench.results.stats.ranks.sample_size import runs_needed
+from volbench.results.stats.sample_size import runs_needed
 from volbench.results.stats.sequential import CELLS_MIN
 from volbench.results.stats.statistics import Better, Judgement, Shift, Verdict, judge, shift_of
 

@@ -15,10 +15,10 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.check.distribution import distribution_of
-from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.check.objections import objections
 from volbench.results.explain.clients_time import of_clients_time
 from volbench.results.explain.left_levels import as_left_levels
+from volbench.results.explain.objection import Objection
 from volbench.results.explain.stretch_findings import Stretch, with_stretch
 from volbench.results.explain.suggestions import suggested, with_suggestions
 

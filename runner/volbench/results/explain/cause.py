@@ -18,8 +18,8 @@ from volbench.results.explain.calibration import (
     Left,
     evidence_kind,
 )
-from volbench.results.explain.check.objection import Objection
-from volbench.results.explain.check.quantile import Quantile
+from volbench.results.explain.objection import Objection
+from volbench.results.explain.quantile import Quantile
 from volbench.results.explain.wording import number, percent
 
 VOLUME_CHANGES_LITTLE = "A faster volume changes little."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from volbench.results.explain.check.objection import Claim, Suggestion
+from volbench.results.explain.objection import Claim, Suggestion
 from volbench.results.explain.topics import Topic
 
 Group = Literal[

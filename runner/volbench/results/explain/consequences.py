@@ -21,8 +21,8 @@ from volbench.results.explain.arbitration import Arbitration, Refuted
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
-from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.deciding import is_much
+from volbench.results.explain.objection import Objection
 from volbench.results.explain.wording import number
 from volbench.results.stats.grid import Mask, quantile
 

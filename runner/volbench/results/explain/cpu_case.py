@@ -10,8 +10,8 @@ import numpy as np
 from volbench.core.records.named_metrics import CPU, PSI, CgroupCpu, Client, NamedMetric
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
-from volbench.results.explain.accounts.budget import Budget, budget_of, statement_cpu
 from volbench.results.explain.evidence.best_seconds import best_seconds_share
+from volbench.results.explain.evidence.budget import Budget, budget_of, statement_cpu
 from volbench.results.explain.evidence.processors import (
     CELL,
     CLIENT,

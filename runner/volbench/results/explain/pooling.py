@@ -12,10 +12,10 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.causes import CAUSES
 from volbench.results.explain.check.cells import comes_and_goes, served_later
-from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.check.response import without_response
 from volbench.results.explain.evidence.device import RESOURCES, Resource
 from volbench.results.explain.findings import Explanation
+from volbench.results.explain.objection import Objection
 from volbench.results.explain.ranking import loss_of, ranked_by, weight_of
 from volbench.results.explain.rules.acquittal import NONE
 from volbench.results.explain.shares import HINT_BELOW, share_alone

@@ -13,7 +13,7 @@ from dataclasses import replace
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
-from volbench.results.explain.check.objection import Objection
+from volbench.results.explain.objection import Objection
 from volbench.results.explain.rules.advice import other_threads
 from volbench.results.explain.wording import amount, row
 

@@ -40,6 +40,7 @@ from volbench.results.report.rows.effects import effect_rows, sweep_row
 from volbench.results.report.rows.forecast import forecast_rows
 from volbench.results.report.rows.load_limit import ladder_sentence, load_limit_sentences
 from volbench.results.report.rows.moments import moment_rows
+from volbench.results.report.rows.nodes import declared_placements, hosts_by_volume, node_caveats
 from volbench.results.report.rows.pools import pool_sentences
 from volbench.results.report.rows.prediction import missed_sentences, prediction_rows
 from volbench.results.report.rows.reproduce import Progress, reproduce_lines
@@ -64,7 +65,6 @@ from volbench.results.report.rows.verdict.caveats import (
 )
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.headline import headline_of
-from volbench.results.report.rows.verdict.nodes import declared_placements, hosts_by_volume, node_caveats
 from volbench.results.report.rows.verdict.pairs import compared_volumes, run_comparisons
 from volbench.results.report.rows.verdict.purge import purge_caveats
 from volbench.results.report.rows.verdict.summary import Accounts, summarise_run

@@ -15,7 +15,7 @@ from volbench.errors import IncomparableRuns, UsageError
 from volbench.results.compare.compared_cells import compared_cells
 from volbench.results.compare.comparison import Comparison
 from volbench.results.report.rows.cells import cell_rows, server_row
-from volbench.results.report.rows.verdict.nodes import (
+from volbench.results.report.rows.nodes import (
     declared_placements,
     host_name,
     hosts_by_volume,

@@ -32,7 +32,7 @@ from volbench.results.report.cross_run import (
     refuse_unknown_metrics,
     with_metrics,
 )
-from volbench.results.report.rows.verdict.nodes import changed_together, host_name, hosts_by_volume
+from volbench.results.report.rows.nodes import changed_together, host_name, hosts_by_volume
 from volbench.results.stats.sequential import CELLS_MIN
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory

@@ -18,8 +18,8 @@ from volbench.core.sql.fingerprint import fingerprint
 from volbench.core.sql.guard import WHY_SKIPPED, Allowed, Answer, judge
 from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.machine.engine.answers import reads_answers, whole, whole_or_zero
+from volbench.measure.sample.own_account import OwnAccount
 from volbench.measure.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
-from volbench.measure.sample.server.own_account import OwnAccount
 from volbench.validation.queries.classes import QueryClass
 from volbench.validation.source.file_sizes import binlog_bytes, tablespace_bytes
 from volbench.validation.source.server import ReadOnlyServer, Rows

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.errors import Refused, UsageError
+from volbench.machine.placement.kubernetes.cell_objects import labels_of_run
 from volbench.machine.placement.kubernetes.leftovers import delete_runs, runs_in
-from volbench.machine.placement.kubernetes.manifests import labels_of_run
 from volbench.machine.volume.kinds.run_owner import RunOwner, this_user
 
 OLD, NEW = "20260101T000000Z-quick-aaaaaa", "20260201T000000Z-quick-bbbbbb"

@@ -7,7 +7,8 @@ from typing import Any
 import kubernetes_schemas
 import pytest
 
-from volbench.machine.placement.kubernetes.manifests import CellObjects, job
+from volbench.machine.placement.kubernetes.cell_objects import CellObjects
+from volbench.machine.placement.kubernetes.manifests import job
 from volbench.machine.placement.kubernetes.options import KubernetesOptions
 from volbench.machine.placement.kubernetes.target import pod_paths
 

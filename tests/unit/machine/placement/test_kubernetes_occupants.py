@@ -10,7 +10,8 @@ import pytest
 from fake_cluster import FakeCluster
 
 from volbench.machine.placement.kubernetes.affinity import CELL, COMPONENT, HOLDER
-from volbench.machine.placement.kubernetes.manifests import KEEPER, labels_of_run
+from volbench.machine.placement.kubernetes.cell_objects import labels_of_run
+from volbench.machine.placement.kubernetes.manifests import KEEPER
 from volbench.machine.placement.kubernetes.occupants import NodeWait, find_occupants, pods_on_claim
 from volbench.machine.volume.kinds.run_owner import RunOwner, this_user
 

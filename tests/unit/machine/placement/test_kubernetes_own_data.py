@@ -18,7 +18,7 @@ from volbench.core.records.own_places import OWN
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import MissingPrerequisite, Refused, UsageError, VolbenchError
 from volbench.machine.placement.interface import Job, JobKind
-from volbench.machine.placement.kubernetes.manifests import labels_of_run
+from volbench.machine.placement.kubernetes.cell_objects import labels_of_run
 from volbench.machine.placement.kubernetes.options import parse_options, read_options
 from volbench.machine.placement.kubernetes.own_claims import check_dataset_claims
 from volbench.machine.placement.kubernetes.own_data import OwnData

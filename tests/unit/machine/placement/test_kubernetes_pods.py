@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from volbench.errors import UsageError
-from volbench.machine.placement.kubernetes.manifests import cell_name
+from volbench.machine.placement.kubernetes.cell_objects import cell_name
 from volbench.machine.placement.kubernetes.options import labels_of, parse_changes, tolerations_of
 from volbench.machine.placement.kubernetes.pods import (
     describe_pod,

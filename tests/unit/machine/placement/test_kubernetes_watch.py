@@ -13,11 +13,11 @@ from waiting import wait_for
 
 from volbench.errors import StepFailed
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.names import LABEL_CELL, LABEL_RUN
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.kubernetes import run_watch
-from volbench.machine.placement.kubernetes.manifests import LABEL_ATTEMPT
+from volbench.machine.placement.kubernetes.cell_objects import LABEL_ATTEMPT
 from volbench.machine.placement.kubernetes.run_watch import RunWatch
-from volbench.machine.volume.kinds.claim import LABEL_CELL, LABEL_RUN
 
 RUN = "20260101T000000Z-quick-abcdef"
 WAIT_S = 60.0

@@ -11,8 +11,8 @@ from sampled_rates import FIXTURES, rates
 from volbench.measure.sample.cgroup import cgroup_io
 from volbench.measure.sample.cgroup.cgroup_cpu import CgroupCpuAccount, find_cpu_files
 from volbench.measure.sample.cgroup.cgroup_io import CgroupIoAccount, find_directory
-from volbench.measure.sample.cgroup.server_group import ServerGroup
 from volbench.measure.sample.interface import Unavailable
+from volbench.measure.sample.server_group import ServerGroup
 
 
 def sysfs(tmp_path: Path, disks: Mapping[str, str]) -> Path:

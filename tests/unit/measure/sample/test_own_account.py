@@ -11,9 +11,9 @@ import pytest
 from volbench.core.records.own_statements import is_own_digest
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.interface import Reading, Unavailable, Values
+from volbench.measure.sample.own_account import OwnAccount, bucket_of
 from volbench.measure.sample.parsers import performance_schema as parse
 from volbench.measure.sample.server.digests import StatementDigests
-from volbench.measure.sample.server.own_account import OwnAccount, bucket_of
 from volbench.measure.sample.server.performance_schema import PerformanceSchema
 from volbench.results.explain.accounts.queries import query_costs
 from volbench.results.stats.grid import align

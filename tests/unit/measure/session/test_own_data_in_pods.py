@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from volbench.cli.cluster.k8s import manifests_of
-from volbench.cli.cluster.submission import ResultsClaim, submit_suite
+from volbench.cli.runs.submission import ResultsClaim, submit_suite
 from volbench.core.records.run import RunRecord
 from volbench.errors import UsageError
 from volbench.measure.session.planner import make_plan

@@ -15,8 +15,9 @@ from step_context import context_on
 from volbench.core.records.modulation import modulation_of
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import StepFailed, UsageError
+from volbench.measure.workload.latency_model import slowed
 from volbench.measure.workload.oltp import modulation
-from volbench.measure.workload.oltp.modulation import check_modulation, modulating, slowed
+from volbench.measure.workload.oltp.modulation import check_modulation, modulating
 
 OWN = {
     "latency": {

@@ -13,7 +13,7 @@ from volbench.results.compare.comparison import Comparison, compare
 from volbench.results.compare.row import Row
 from volbench.results.stats.ranks.blocks import shared_nodes
 from volbench.results.stats.ranks.null import block_weights, tails
-from volbench.results.stats.ranks.sample_size import runs_for_level, runs_needed
+from volbench.results.stats.sample_size import runs_for_level, runs_needed
 from volbench.results.stats.sequential import look_level
 from volbench.results.stats.statistics import bounded_shift_of, judge, shift_of
 

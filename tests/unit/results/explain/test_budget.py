@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from volbench.results.explain.accounts.budget import budget_of
 from volbench.results.explain.accounts.per_transaction import per_transaction
 from volbench.results.explain.case import Case
+from volbench.results.explain.evidence.budget import budget_of
 from volbench.results.stats.grid import Grid
 from volbench.results.store.series import SeriesKey
 

@@ -23,7 +23,7 @@ from volbench.results.explain.calibration import (
     without_rounding_error,
 )
 from volbench.results.explain.cause import Cause, confidence_rows
-from volbench.results.explain.check.quantile import Quantile
+from volbench.results.explain.quantile import Quantile
 
 STALL = Cause(cause="storage.stall", window_s=(0.0, 1.0), share=None, checks=(True, True), evidence=(), advice="")
 

@@ -17,9 +17,9 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.causes import CAUSES
-from volbench.results.explain.check.objection import Claim, Objection, Suggestion
 from volbench.results.explain.check.objections import objections
 from volbench.results.explain.check.rebuild import weighted_median
+from volbench.results.explain.objection import Claim, Objection, Suggestion
 from volbench.results.explain.ranking import ranked_by, weight_of
 from volbench.results.explain.suggestions import suggested, with_suggestions
 from volbench.results.stats.grid import Floats, Grid

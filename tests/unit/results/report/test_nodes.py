@@ -16,7 +16,7 @@ from volbench.results.report.build import build_report
 from volbench.results.report.cross_run import compare_runs
 from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.formats.terminal import summary_lines
-from volbench.results.report.rows.verdict.nodes import changed_together, node_caveats, placed_apart
+from volbench.results.report.rows.nodes import changed_together, node_caveats, placed_apart
 from volbench.results.report.rows.verdict.pairs import why_decided
 from volbench.results.store.files import write_record
 from volbench.results.store.run_directory import RESULT_FILE, RUN_FILE, RunDirectory

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volbench.results.stats.corrections import fallback, holm, hommel
-from volbench.results.stats.ranks.sample_size import RUNS_NEEDED_MAX, runs_for_level, runs_needed
+from volbench.results.stats.sample_size import RUNS_NEEDED_MAX, runs_for_level, runs_needed
 from volbench.results.stats.statistics import Shift, judge, shift_of
 from volbench.results.stats.student_t import t_quantile, t_tail
 

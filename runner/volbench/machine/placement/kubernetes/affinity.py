@@ -6,12 +6,10 @@ Nodes are named by the pods on them and never by name: Karpenter and EKS Auto Mo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from volbench.machine.volume.kinds.claim import LABEL_RUN
-
-if TYPE_CHECKING:
-    from volbench.machine.placement.kubernetes.manifests import CellObjects
+from volbench.machine.cluster.names import LABEL_RUN
+from volbench.machine.placement.kubernetes.cell_objects import CellObjects
 
 CELL, HOLDER = "cell", "holder"
 """Components: what measures, and what keeps a node for its run."""

@@ -19,13 +19,13 @@ from typing import Any
 from volbench.errors import UsageError
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.cluster.marks import Marks
+from volbench.machine.cluster.names import MANAGED_BY
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.kubernetes.collect import RUN_BYTES_MAX, SUMS, collect, run_in_pod
 from volbench.machine.placement.kubernetes.manifests import KEEPER
 from volbench.machine.placement.kubernetes.pods import is_over, is_running
 from volbench.machine.placement.kubernetes.remote import START_S_MAX, pods_of, raise_not_started
 from volbench.machine.placement.kubernetes.runner import RESULTS, RESULTS_CLAIM, RUNNER, fetch_job
-from volbench.machine.volume.kinds.claim import MANAGED_BY
 
 Object = dict[str, Any]
 _POLL_S = 1.0

@@ -16,18 +16,18 @@ from typing import Any
 
 from volbench.errors import StepFailed
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.names import object_name
 from volbench.machine.cluster.queues import join_queue
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.kubernetes.affinity import COMPONENT, HOLDER, LABEL_HOLDER, apart_from_other_runs
+from volbench.machine.placement.kubernetes.cell_objects import labels_of_run
 from volbench.machine.placement.kubernetes.manifests import (
     NO_DISRUPTION,
     container_basics,
-    labels_of_run,
     pod_basics,
     with_storage,
 )
 from volbench.machine.placement.kubernetes.options import KubernetesOptions, labels_of
-from volbench.machine.volume.kinds.claim import object_name
 from volbench.machine.volume.kinds.run_owner import RunOwner, deadline_from_now, owned
 
 Object = dict[str, Any]

@@ -8,9 +8,9 @@ from typing import Any
 
 from volbench.errors import Refused, UsageError
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.names import LABEL_RUN
 from volbench.machine.placement.kubernetes.affinity import COMPONENT, HOLDER
 from volbench.machine.placement.kubernetes.pods import is_over
-from volbench.machine.volume.kinds.claim import LABEL_RUN
 from volbench.machine.volume.kinds.run_owner import OWNER, expires_at, owner_name, started_by
 
 Object = dict[str, Any]

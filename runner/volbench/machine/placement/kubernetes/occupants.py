@@ -11,10 +11,10 @@ from typing import Any
 
 from volbench.errors import MissingPrerequisite, VolbenchError
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.names import LABEL_RUN
 from volbench.machine.placement.kubernetes.affinity import CELL, COMPONENT, HOLDER
 from volbench.machine.placement.kubernetes.manifests import AGENT, KEEPER
 from volbench.machine.placement.kubernetes.pods import has_ended, is_over, is_running
-from volbench.machine.volume.kinds.claim import LABEL_RUN
 from volbench.machine.volume.kinds.run_owner import expires_at, owner_name, started_by
 
 Object = dict[str, Any]

@@ -15,9 +15,9 @@ from volbench.core.profile.claim_path import DATASET, parse_claim_path
 from volbench.core.records.cell import CellSpec
 from volbench.core.records.own_files import own_files, with_places
 from volbench.core.records.own_places import OWN, below, inside
+from volbench.machine.cluster.names import object_name
 from volbench.machine.placement.interface import JobKind
-from volbench.machine.placement.kubernetes.manifests import PodInput, labels_of_run
-from volbench.machine.volume.kinds.claim import object_name
+from volbench.machine.placement.kubernetes.cell_objects import PodInput, labels_of_run
 
 _COMPONENT = "own-files"
 _DIGEST_CHARACTERS = 8

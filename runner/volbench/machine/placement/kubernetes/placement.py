@@ -12,12 +12,14 @@ from typing import Any
 from volbench.core.base.parse import parse_json
 from volbench.errors import MissingPrerequisite, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.names import LABEL_CELL, LABEL_RUN
 from volbench.machine.cluster.queues import workload_of
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.interface import Job
+from volbench.machine.placement.kubernetes.cell_objects import LABEL_ATTEMPT, cell_name
 from volbench.machine.placement.kubernetes.collect import RESULT, collect, run_in_pod
 from volbench.machine.placement.kubernetes.creation import creation_refusal, creation_trouble
-from volbench.machine.placement.kubernetes.manifests import AGENT, AGENT_PID, KEEPER, LABEL_ATTEMPT, cell_name
+from volbench.machine.placement.kubernetes.manifests import AGENT, AGENT_PID, KEEPER
 from volbench.machine.placement.kubernetes.occupants import NodeWait, pods_on_claim
 from volbench.machine.placement.kubernetes.options import KubernetesOptions
 from volbench.machine.placement.kubernetes.pods import (
@@ -34,7 +36,6 @@ from volbench.machine.placement.kubernetes.queue_wait import QueueWait
 from volbench.machine.placement.kubernetes.result import enrich_from_cluster, needs_cause
 from volbench.machine.placement.kubernetes.run_watch import RunWatch
 from volbench.machine.placement.kubernetes.scheduling import QUEUED, spot_interruption, suspension
-from volbench.machine.volume.kinds.claim import LABEL_CELL, LABEL_RUN
 from volbench.machine.volume.kinds.claim_facts import asked_for, identity, persistent_volume
 
 WATCH_S = 1

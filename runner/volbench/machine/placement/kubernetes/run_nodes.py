@@ -8,6 +8,7 @@ from typing import Any
 
 from volbench.errors import MissingPrerequisite
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.names import LABEL_LANE, LABEL_RUN
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.interface import Job
 from volbench.machine.placement.kubernetes.holders import Holders
@@ -16,7 +17,6 @@ from volbench.machine.placement.kubernetes.options import KubernetesOptions, has
 from volbench.machine.placement.kubernetes.scheduling import removal
 from volbench.machine.placement.kubernetes.snapshots.manifests import COMPONENT as SNAPSHOT
 from volbench.machine.volume.interface import OpenVolume
-from volbench.machine.volume.kinds.claim import LABEL_LANE, LABEL_RUN
 from volbench.machine.volume.kinds.claim_facts import SELECTED_NODE
 
 _FARGATE = "fargate-scheduler"

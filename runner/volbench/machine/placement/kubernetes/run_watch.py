@@ -22,8 +22,8 @@ from kubernetes.client.exceptions import ApiException
 
 from volbench.errors import StepFailed, VolbenchError
 from volbench.machine.cluster.client import Cluster
-from volbench.machine.placement.kubernetes.manifests import LABEL_ATTEMPT
-from volbench.machine.volume.kinds.claim import LABEL_CELL, LABEL_RUN
+from volbench.machine.cluster.names import LABEL_CELL, LABEL_RUN
+from volbench.machine.placement.kubernetes.cell_objects import LABEL_ATTEMPT
 
 _log = logging.getLogger(__name__)
 STREAM_S = 30

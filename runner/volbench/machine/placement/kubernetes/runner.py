@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from volbench.machine.cluster.names import MANAGED_BY
 from volbench.machine.placement.kubernetes.affinity import away_from_cells
 from volbench.machine.placement.kubernetes.manifests import KEEPER, pull_policy_of
-from volbench.machine.volume.kinds.claim import MANAGED_BY
 
 RUNNER, FETCHER = "runner", "fetch"
 NAME = "volbench-runner"

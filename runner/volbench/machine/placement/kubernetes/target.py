@@ -18,12 +18,14 @@ from volbench.core.records.own_files import claim_changes, snapshot_steps
 from volbench.core.records.run import PlannedCell
 from volbench.errors import MissingPrerequisite, StepFailed
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.names import LABEL_RUN
 from volbench.machine.cluster.queues import check_queue, join_queue
 from volbench.machine.cluster.refusals import RULES
 from volbench.machine.placement.docker import image_names
 from volbench.machine.placement.docker.images import OFFICIAL_IMAGES
 from volbench.machine.placement.interface import Job, Placement, TemplateScope
 from volbench.machine.placement.kubernetes import manifests
+from volbench.machine.placement.kubernetes.cell_objects import CellObjects, cell_name
 from volbench.machine.placement.kubernetes.claim_changes import require_change
 from volbench.machine.placement.kubernetes.holders import Holders
 from volbench.machine.placement.kubernetes.node_blocks import (
@@ -45,7 +47,6 @@ from volbench.machine.placement.kubernetes.snapshots.requests import RequestedSn
 from volbench.machine.placement.workspace import Workspace
 from volbench.machine.volume.emulated.control import CONTROL_SOCKET
 from volbench.machine.volume.interface import OpenVolume
-from volbench.machine.volume.kinds.claim import LABEL_RUN
 from volbench.machine.volume.kinds.claim_facts import fits_node, persistent_volume
 from volbench.machine.volume.kinds.run_owner import NOT_OWNER, RunOwner, owned
 
@@ -227,7 +228,7 @@ class KubernetesTarget:
             claim=(job.volume and job.volume.claim) or "",
             image=self._tools,
             options=options,
-            request=manifests.cell_name(cell.run_id, cell.cell_id, cell.attempt),
+            request=cell_name(cell.run_id, cell.cell_id, cell.attempt),
             directory=str(PurePosixPath(cell.own_places.data_dir).relative_to(manifests.VOLUME_ROOT)),
         )
         changes = claim_changes(cell.steps)
@@ -314,14 +315,14 @@ def pod_paths(folder: str) -> CellPlaces:
 
 def objects_of(
     job: Job, *, options: KubernetesOptions, tools: str, own: OwnData, apart: bool = False
-) -> manifests.CellObjects:
+) -> CellObjects:
     """Return the data for the manifests of an attempt.
 
     Raises MissingPrerequisite for a volume that is not a claim.
     """
     if job.volume is None or job.volume.claim is None:
         raise MissingPrerequisite("a cell in a cluster needs a claim", where=f"cell {job.cell.cell_id}")
-    return manifests.CellObjects(
+    return CellObjects(
         run_id=job.cell.run_id,
         cell_id=job.cell.cell_id,
         attempt=job.cell.attempt,

@@ -14,26 +14,20 @@ from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.run import VolumeSpec
 from volbench.errors import MissingPrerequisite, Refused, VolumeUnavailable
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.names import LABEL_LANE, LABEL_RUN, MANAGED_BY, NAME_CHARACTERS, object_name
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.volume.interface import OpenVolume, VolumeBase
 from volbench.machine.volume.kinds.claim_facts import changed_volume, identity, persistent_volume
+from volbench.machine.volume.kinds.claim_lease import ClaimLease
 
 if TYPE_CHECKING:
-    from volbench.machine.volume.kinds.claim_lease import ClaimLease
     from volbench.machine.volume.kinds.run_owner import RunOwner
 
 DEFAULT_SIZE = "20Gi"
-_NAME_CHARACTERS = 63
-"""At most, of an object's name that is also a label's value."""
-LABEL_RUN = "volbench.org/run"
-LABEL_CELL = "volbench.org/cell"
-LABEL_LANE = "volbench.org/lane"
-"""Of a claim that is one lane's alone, such as one node's."""
 EMULATED = "volbench.org/emulated"
 """Annotation of a claim on an emulated volume: its SPEC, such as `emulated:ebs-gp3?size=50GiB`."""
 EMULATOR = "volbench.org/emulator"
 """Annotation of such a claim: name of the claim whose volume has the emulator's control socket."""
-MANAGED_BY = {"app.kubernetes.io/managed-by": "volbench", "app.kubernetes.io/part-of": "volbench"}
 
 
 class ClaimVolume(VolumeBase):
@@ -115,8 +109,6 @@ class ClaimVolume(VolumeBase):
 
     def _take_lease(self, claim: dict[str, Any], volume: dict[str, Any] | None) -> None:
         """Let no other run measure a volume that `pvc:` names. Raise MissingPrerequisite where one does."""
-        from volbench.machine.volume.kinds.claim_lease import ClaimLease  # noqa: PLC0415 - imports this module
-
         if self.spec.kind == "pvc" and self._owner is not None:
             lease = ClaimLease(self._cluster, self._run_id, self._owner, claim=claim, volume=volume)
             lease.take()
@@ -214,7 +206,7 @@ def claim_name(spec: VolumeSpec, run_id: str, lane: str = "") -> str:
     if name == "-".join((*parts, spec.name)):
         return name
     digest = hashlib.sha256(spec.name.encode()).hexdigest()[:6]
-    return f"{name[: _NAME_CHARACTERS - len(digest) - 1].rstrip('-')}-{digest}"
+    return f"{name[: NAME_CHARACTERS - len(digest) - 1].rstrip('-')}-{digest}"
 
 
 def claim_manifest(
@@ -243,11 +235,6 @@ def kubernetes_size(text: str) -> str:
     """Return `100GiB` and `100G` of SPECs as a Kubernetes quantity, in which G alone means 10^9."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT])(?:i|iB)?", text)
     return f"{match[1]}{match[2]}i" if match else text.removesuffix("B")
-
-
-def object_name(*parts: str) -> str:
-    """Return a valid object name: the parts in lower case, with `-` for invalid characters."""
-    return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")[:_NAME_CHARACTERS].rstrip("-")
 
 
 def _facts(claim: dict[str, Any]) -> VolumeFacts:

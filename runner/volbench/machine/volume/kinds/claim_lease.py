@@ -11,7 +11,7 @@ from typing import Any
 
 from volbench.errors import MissingPrerequisite
 from volbench.machine.cluster.client import Cluster
-from volbench.machine.volume.kinds.claim import LABEL_RUN, MANAGED_BY
+from volbench.machine.cluster.names import LABEL_RUN, MANAGED_BY
 from volbench.machine.volume.kinds.run_owner import RunOwner, expires_at, owner_name, started_by
 
 Object = dict[str, Any]

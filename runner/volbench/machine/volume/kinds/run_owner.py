@@ -16,9 +16,9 @@ from typing import Any
 
 from volbench.errors import StepFailed
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.names import LABEL_RUN, MANAGED_BY, object_name
 from volbench.machine.cluster.queues import join_queue
 from volbench.machine.cluster.refusals import NotFound
-from volbench.machine.volume.kinds.claim import LABEL_RUN, MANAGED_BY, object_name
 
 Object = dict[str, Any]
 OWNER = "owner"

@@ -7,12 +7,12 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from volbench.core.records.series import SeriesRow
-from volbench.measure.sample.cgroup.server_group import CGROUPS, ServerGroup
 from volbench.measure.sample.change import Change, ratio
 from volbench.measure.sample.config import SamplingConfig
 from volbench.measure.sample.files import KernelFile
 from volbench.measure.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.measure.sample.parsers.cgroup import parse_cpu_stat, parse_proc_cgroup
+from volbench.measure.sample.server_group import CGROUPS, ServerGroup
 from volbench.measure.sample.shared import Shared
 
 STAT, USAGE, QUOTA = "cpu.stat", "cpuacct.usage", "cpu.max"

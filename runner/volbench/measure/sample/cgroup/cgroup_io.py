@@ -13,7 +13,6 @@ from typing import ClassVar
 
 from volbench.core.records.series import SeriesRow
 from volbench.machine.host.sysfs import SYS, disks_of
-from volbench.measure.sample.cgroup.server_group import CGROUPS, ServerGroup
 from volbench.measure.sample.change import MIB, Change
 from volbench.measure.sample.config import SamplingConfig
 from volbench.measure.sample.files import KernelFile
@@ -27,6 +26,7 @@ from volbench.measure.sample.parsers.cgroup import (
     parse_proc_cgroup,
     tightest,
 )
+from volbench.measure.sample.server_group import CGROUPS, ServerGroup
 from volbench.measure.sample.shared import Shared
 
 V2_FILE = "io.stat"

@@ -9,11 +9,11 @@ from typing import ClassVar
 
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.cgroup.cgroup_io import groups_around
-from volbench.measure.sample.cgroup.server_group import CGROUPS, ServerGroup
 from volbench.measure.sample.change import MIB, Change
 from volbench.measure.sample.config import SamplingConfig
 from volbench.measure.sample.interface import Presence, Reading, Sampler, Unavailable, Values
 from volbench.measure.sample.parsers.cgroup import parse_counts, parse_proc_cgroup
+from volbench.measure.sample.server_group import CGROUPS, ServerGroup
 from volbench.measure.sample.shared import Shared
 
 CURRENT, EVENTS, STAT = "memory.current", "memory.events.local", "memory.stat"

@@ -19,9 +19,9 @@ from volbench.core.records.own_statements import is_own_digest
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.change import Change
 from volbench.measure.sample.config import SamplingConfig
+from volbench.measure.sample.connection import ServerConnection
 from volbench.measure.sample.interface import Presence, Reading, Sampler, Unavailable, Values
-from volbench.measure.sample.server.connection import ServerConnection
-from volbench.measure.sample.server.own_account import OwnAccount
+from volbench.measure.sample.own_account import OwnAccount
 from volbench.measure.sample.shared import Shared
 
 FIELDS = (

@@ -11,6 +11,7 @@ from typing_extensions import override
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.change import MIB, Change, ratio
 from volbench.measure.sample.config import SamplingConfig
+from volbench.measure.sample.connection import ServerConnection
 from volbench.measure.sample.interface import Reading, Sampler, Unavailable, Values
 from volbench.measure.sample.parsers.innodb import (
     HISTORY_QUERY,
@@ -19,7 +20,6 @@ from volbench.measure.sample.parsers.innodb import (
     lock_waits,
     parse_status,
 )
-from volbench.measure.sample.server.connection import ServerConnection
 from volbench.measure.sample.shared import Shared
 
 _GENERATION = ("connection", "")

@@ -17,10 +17,10 @@ from volbench.core.records.own_statements import is_own_digest
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.change import MIB, Change, ratio
 from volbench.measure.sample.config import SamplingConfig
+from volbench.measure.sample.connection import ServerConnection
 from volbench.measure.sample.interface import Changed, Presence, Reading, Sampler, Unavailable, Values
+from volbench.measure.sample.own_account import OwnAccount
 from volbench.measure.sample.parsers import performance_schema as parse
-from volbench.measure.sample.server.connection import ServerConnection
-from volbench.measure.sample.server.own_account import OwnAccount
 from volbench.measure.sample.shared import Shared
 
 GENERATION = ("connection", "")

@@ -22,8 +22,8 @@ from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.connection import Account, account_from, connection, read_option_file
 from volbench.measure.sample.change import Change
 from volbench.measure.sample.config import SamplingConfig
+from volbench.measure.sample.connection import STATEMENT_TIMEOUT_S
 from volbench.measure.sample.interface import Presence, Reading, Sampler, Unavailable, Values
-from volbench.measure.sample.server.connection import STATEMENT_TIMEOUT_S
 from volbench.measure.sample.shared import Shared
 
 INTERVAL_S = 0.1

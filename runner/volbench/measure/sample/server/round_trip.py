@@ -14,8 +14,8 @@ from volbench.machine.engine.connection import account_from, read_option_file
 from volbench.machine.engine.round_trips import RoundTrips
 from volbench.measure.sample.change import Change, ratio
 from volbench.measure.sample.config import SamplingConfig
+from volbench.measure.sample.connection import NOT_INSTRUMENTED
 from volbench.measure.sample.interface import Presence, Reading, Sampler, Unavailable, Values
-from volbench.measure.sample.server.connection import NOT_INSTRUMENTED
 from volbench.measure.sample.shared import Shared
 
 _S_TO_MS = 1000

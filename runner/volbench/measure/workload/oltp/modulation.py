@@ -7,10 +7,9 @@ the time. Every change says how long it lasts: after the death of this process t
 
 from __future__ import annotations
 
-import copy
 import random
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,10 @@ from volbench.core.records.steps.oltp import MODULATION_SLOT_S, OltpStep
 from volbench.errors import StepFailed, UsageError
 from volbench.machine.volume.emulated.control import ask_socket
 from volbench.measure.workload.interface import Clock, StepContext
+from volbench.measure.workload.latency_model import OPERATIONS, latency_components, slowed
 
 LASTS_SLOTS = 2
 """A change lasts for so many slots unless the next one comes: the daemon's answer may take up to one."""
-_OPERATIONS: Mapping[SignalKind, tuple[str, ...]] = {"read": ("read",), "write": ("write", "flush")}
 _STATES: tuple[tuple[SignalKind, ...], ...] = ((), ("read",), ("write",), ("read", "write"))
 
 
@@ -41,7 +40,7 @@ def check_modulation(step: OltpStep, ctx: StepContext) -> None:
             " the response, too",
         )
     parameters = ask_socket(ctx.emulator_socket, {"do": "parameters"})["parameters"]
-    if not any(_components(parameters, name) for kind in _OPERATIONS for name in _OPERATIONS[kind]):
+    if not any(latency_components(parameters, name) for kind in OPERATIONS for name in OPERATIONS[kind]):
         raise UsageError(
             "`modulate` needs a volume whose profile has latencies of reads or writes",
             where=where,
@@ -114,18 +113,3 @@ class _Modulator(threading.Thread):
     def modulation(self) -> Modulation:
         """Return what was done."""
         return Modulation(means="emulator", factor=self._factor, slots=tuple(self._slots))
-
-
-def slowed(parameters: Mapping[str, Any], slow: tuple[SignalKind, ...], factor: float) -> dict[str, Any]:
-    """Return a model's parameters with the latencies of some kinds of operations multiplied."""
-    changed: dict[str, Any] = copy.deepcopy(dict(parameters))
-    for kind in slow:
-        for operation in _OPERATIONS[kind]:
-            for component in _components(changed, operation):
-                component["median_us"] *= factor
-    return changed
-
-
-def _components(parameters: Mapping[str, Any], operation: str) -> list[dict[str, Any]]:
-    latency = parameters.get("latency", {}).get(operation) or {}
-    return [component for component in latency.get("parts", []) if component.get("median_us", 0) > 0]

@@ -14,12 +14,12 @@ from volbench.core.records.named_metrics import Client, Innodb
 from volbench.core.records.sources import SOURCES
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
-from volbench.results.explain.accounts.budget import LOCKS
 from volbench.results.explain.accounts.page_writes import PageCounts
 from volbench.results.explain.accounts.purge import undo_left
 from volbench.results.explain.accounts.redo import whole_variable
 from volbench.results.explain.accounts.statement_part import statement_part
 from volbench.results.explain.case import Case
+from volbench.results.explain.evidence.budget import LOCKS
 from volbench.results.explain.evidence.device import Device
 from volbench.results.stats.grid import Floats, Mask, mean, median
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from volbench.core.records.named_metrics import NamedMetric, PerformanceSchema
 from volbench.core.records.own_statements import is_own_digest
-from volbench.results.explain.accounts.budget import ends_early
+from volbench.results.explain.evidence.budget import ends_early
 from volbench.results.stats.grid import Floats, Grid
 
 TEXTS_MIN = 0.5

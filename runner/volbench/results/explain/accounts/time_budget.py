@@ -42,9 +42,9 @@ import numpy as np
 
 from volbench.core.records.named_metrics import Client, Innodb, PerformanceSchema, Tasks
 from volbench.results.explain import thresholds as limit
-from volbench.results.explain.accounts.budget import Budget
 from volbench.results.explain.accounts.redo import held_back
 from volbench.results.explain.case import Case
+from volbench.results.explain.evidence.budget import Budget
 from volbench.results.explain.evidence.layers import device_flow, operations_above, server_flow
 from volbench.results.explain.evidence.processors import CELL
 from volbench.results.stats.grid import Floats

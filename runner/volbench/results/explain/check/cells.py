@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.check.objections import SERVED_ABOVE
 from volbench.results.explain.evidence.device import Resource
+from volbench.results.explain.objection import Objection
 from volbench.results.explain.wording import amount
 
 SHOWN_BY_MOST = 0.5

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 
 from volbench.results.explain import thresholds as limit
-from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.evidence.device import RESOURCES, Device, Resource
 from volbench.results.explain.evidence.levels_elsewhere import KIB_PER_MIB, SIZES_APART
 from volbench.results.explain.evidence.limited_levels import QUEUE_TIMES
 from volbench.results.explain.evidence.size_contrasts import ContrastLevel, mix_of
+from volbench.results.explain.objection import Objection
 from volbench.results.explain.wording import amount, number
 from volbench.results.stats.grid import Mask, median
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from volbench.core.records.named_metrics import PerformanceSchema, Tasks
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
-from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.evidence.processors import CELL
+from volbench.results.explain.objection import Objection
 from volbench.results.explain.wording import number
 from volbench.results.stats.grid import Mask, mean
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from volbench.core.records.named_metrics import Client, NamedMetric, Tasks
 from volbench.results.explain.case import Case
-from volbench.results.explain.check.quantile import Quantile
 from volbench.results.explain.check.rebuild import Level, little_ms, pooled_quantile, rebuilt_quantile
 from volbench.results.explain.evidence.layers import server_flow
 from volbench.results.explain.evidence.processors import CELL
+from volbench.results.explain.quantile import Quantile
 from volbench.results.stats.grid import Mask, median, quantile
 
 CPU_PART_MIN = 0.2

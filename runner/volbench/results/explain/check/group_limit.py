@@ -8,9 +8,9 @@ import numpy as np
 
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
-from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.evidence.device import DIRECTIONS
 from volbench.results.explain.evidence.layers import cgroup_flow, configured_limits
+from volbench.results.explain.objection import Objection
 from volbench.results.explain.wording import amount
 from volbench.results.stats.grid import Mask, mean
 

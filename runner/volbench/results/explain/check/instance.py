@@ -11,10 +11,10 @@ from volbench.core.records.named_metrics import Cloudwatch, Diskstats, NamedMetr
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
-from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.evidence.burst import BALANCE_EMPTY_PERCENT
 from volbench.results.explain.evidence.device import Resource, device_of
 from volbench.results.explain.evidence.instance_figures import near_figure
+from volbench.results.explain.objection import Objection
 from volbench.results.explain.wording import amount, number, percent
 from volbench.results.stats.grid import Floats, mean, median
 

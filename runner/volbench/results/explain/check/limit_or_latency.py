@@ -19,11 +19,11 @@ from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.check.contrast import grows_with_depth
 from volbench.results.explain.check.distribution import waits_of_transaction
-from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.check.rebuild import weighted_median
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.plateau_checks import elasticity
 from volbench.results.explain.evidence.size_contrasts import levels_of
+from volbench.results.explain.objection import Objection
 from volbench.results.explain.wording import number
 from volbench.results.stats.grid import Mask, mean, median
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from volbench.core.records.named_metrics import CPU, PSI
 from volbench.results.explain.case import Case
-from volbench.results.explain.check.objection import Objection
+from volbench.results.explain.objection import Objection
 from volbench.results.explain.wording import percent
 from volbench.results.stats.grid import Mask, mean
 

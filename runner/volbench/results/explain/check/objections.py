@@ -24,7 +24,6 @@ from volbench.results.explain.check.group_limit import group_objections
 from volbench.results.explain.check.instance import instance_objections
 from volbench.results.explain.check.limit_or_latency import undecided_limit
 from volbench.results.explain.check.memory_waits import memory_objections
-from volbench.results.explain.check.objection import Claim, Objection
 from volbench.results.explain.check.rebuild import (
     foreign_part,
     served_at_least,
@@ -38,6 +37,7 @@ from volbench.results.explain.evidence.processors import CELL, SERVER, task_use
 from volbench.results.explain.evidence.size_contrasts import levels_of
 from volbench.results.explain.evidence.stands import LONG_MS
 from volbench.results.explain.evidence.waited_direction import busy_share_max
+from volbench.results.explain.objection import Claim, Objection
 from volbench.results.explain.wording import amount, number, percent
 from volbench.results.stats.grid import Floats, Mask, mean, median
 

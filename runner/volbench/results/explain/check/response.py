@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from volbench.results.explain import thresholds as limit
-from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.check.objections import HOLDS_TIMES
+from volbench.results.explain.objection import Objection
 from volbench.results.explain.wording import percent
 from volbench.results.response.estimate import with_one_log
 from volbench.results.response.model import CONTRADICTION, NoResponse, Response, Slope

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from volbench.core.records.named_metrics import Client, Innodb, NamedMetric, PerformanceSchema
-from volbench.results.explain.accounts.budget import Budget
+from volbench.results.explain.evidence.budget import Budget
 from volbench.results.explain.evidence.device import Device, Direction
 from volbench.results.stats.grid import Grid, mean
 

@@ -15,7 +15,10 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.evidence.device import RESOURCES, Resource, device_of
 from volbench.results.explain.evidence.limits import LARGE_KIB
-from volbench.results.explain.evidence.sweep_levels import (
+from volbench.results.explain.findings import Explanation
+from volbench.results.explain.pooling import finding_rows
+from volbench.results.explain.recordings.recorded_case import case_of
+from volbench.results.explain.recordings.sweep_levels import (
     LEVELS_MIN,
     QUEUE_FALL_MAX,
     SERVED_MAX,
@@ -26,9 +29,6 @@ from volbench.results.explain.evidence.sweep_levels import (
     plateau_of,
     taken_by_queue,
 )
-from volbench.results.explain.findings import Explanation
-from volbench.results.explain.pooling import finding_rows
-from volbench.results.explain.recordings.recorded_case import case_of
 from volbench.results.explain.rules.advice import raise_limit_advice
 from volbench.results.explain.rules.volume.instance_figure import beside_instance
 from volbench.results.explain.rules.volume.plateau_rows import LIMIT_CAUSE, operations_or_bytes

@@ -19,8 +19,8 @@ from volbench.core.records.named_metrics import (
 )
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
-from volbench.results.explain.accounts.budget import PART_TEXT, STORAGE
 from volbench.results.explain.case import STAND_ARRIVALS_MIN, Case
+from volbench.results.explain.evidence.budget import PART_TEXT, STORAGE
 from volbench.results.explain.evidence.cliffs import rank_sum_z
 from volbench.results.explain.evidence.device import LITTLE_TOLERANCE, little_ratio
 from volbench.results.explain.evidence.layers import LOGS, device_flow, server_flow

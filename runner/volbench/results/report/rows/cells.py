@@ -17,8 +17,8 @@ from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.disturbance import bounds, held_share
 from volbench.results.compare.step_validity import invalid_reasons
 from volbench.results.report.rows.few_transactions import few_notes, stated_metrics
+from volbench.results.report.rows.nodes import host_name
 from volbench.results.report.rows.totals import with_parts
-from volbench.results.report.rows.verdict.nodes import host_name
 from volbench.results.store.loaded_run import LoadedRun
 
 OPEN_LOOP = "offered_ratio"
@@ -251,3 +251,9 @@ def _later(zero_utc: str, seconds: float) -> str | None:
     except (ValueError, OverflowError):
         return None
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def as_declared(run: RunRecord, cells: Iterable[CellRow]) -> list[CellRow]:
+    """Return the cells under the volume that the user declared; a cell's parameters have its variant."""
+    declared = {volume.name: volume.variant_of or volume.name for volume in run.volumes}
+    return [cell.model_copy(update={"volume": declared.get(cell.volume, cell.volume)}) for cell in cells]

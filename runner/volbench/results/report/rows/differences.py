@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from volbench.core.records.cell import CellResult
 from volbench.core.records.facts import VolumeFacts
-from volbench.results.report.rows.verdict.nodes import HOST_FACTS, host_name
+from volbench.results.report.rows.nodes import HOST_FACTS, host_name
 
 ABSENT = "\N{EN DASH}"
 _LOCATION_FACTS = {

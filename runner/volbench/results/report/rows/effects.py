@@ -9,16 +9,11 @@ from volbench.core.records.metrics import PRIMARY_METRICS
 from volbench.core.records.report import CellRow, EffectRow, FindingRow, SweepRow
 from volbench.core.records.run import RunRecord
 from volbench.results.compare.effects import Effect, Observation, effects_of
+from volbench.results.report.rows.cells import as_declared
 from volbench.results.report.rows.effects_text import describe_effects
 from volbench.results.report.rows.verdict.headline import leading_effect
 
 _Key = tuple[str, str, int, str]
-
-
-def as_declared(run: RunRecord, cells: Iterable[CellRow]) -> list[CellRow]:
-    """Return the cells under the volume that the user declared; a cell's parameters have its variant."""
-    declared = {volume.name: volume.variant_of or volume.name for volume in run.volumes}
-    return [cell.model_copy(update={"volume": declared.get(cell.volume, cell.volume)}) for cell in cells]
 
 
 def effect_rows(run: RunRecord, cells: Sequence[CellRow]) -> tuple[EffectRow, ...]:

@@ -19,9 +19,9 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.causes import CAUSES
 from volbench.results.explain.check.contrast import grows_with_depth
 from volbench.results.explain.check.limit_or_latency import squared_variation
-from volbench.results.explain.check.objection import Objection
 from volbench.results.explain.check.objections import objections
 from volbench.results.explain.evidence.size_contrasts import ContrastLevel
+from volbench.results.explain.objection import Objection
 from volbench.results.stats.grid import Floats
 
 UNEVEN = np.array([1.0, 0.8, 0.9, 0.7, 0.95])[np.arange(SECONDS) % 5]

@@ -17,8 +17,8 @@ from synthetic_cell import Load, Storage, columns
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.check.distribution import distribution_of
-from volbench.results.explain.check.objection import Claim, Objection
 from volbench.results.explain.check.objections import most_served, objections
+from volbench.results.explain.objection import Claim, Objection
 from volbench.results.explain.wording import row
 from volbench.results.stats.grid import align
 from volbench.results.store.series import Series, SeriesKey

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from volbench.core.records.base import parse_size_bytes
+from volbench.machine.cluster.names import object_name
 from volbench.machine.placement.kubernetes.affinity import near_cells_of
+from volbench.machine.placement.kubernetes.cell_objects import labels_of_run
 from volbench.machine.placement.kubernetes.manifests import (
     AGENT,
     NO_DISRUPTION,
     TMP_LIMIT,
     VOLUME_ROOT,
     container_basics,
-    labels_of_run,
     pod_basics,
     with_storage,
 )
 from volbench.machine.placement.kubernetes.options import KubernetesOptions
-from volbench.machine.volume.kinds.claim import object_name
 
 Object = dict[str, Any]
 GROUP = "snapshot.storage.k8s.io"

@@ -11,10 +11,10 @@ from volbench.core.records.named_metrics import PSI, CgroupCpu, Client, Tasks
 from volbench.core.records.report import EvidenceRow
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
-from volbench.results.explain.accounts.budget import LOCKS
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
+from volbench.results.explain.evidence.budget import LOCKS
 from volbench.results.explain.evidence.layers import device_flow, server_flow, stretches
 from volbench.results.explain.evidence.processors import (
     CELL,

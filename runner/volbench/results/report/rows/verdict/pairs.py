@@ -12,15 +12,14 @@ from volbench.core.records.run import RunRecord
 from volbench.results.compare.compared_cells import compared_cells
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import summarise
-from volbench.results.report.rows.cells import cell_rows
-from volbench.results.report.rows.effects import as_declared
-from volbench.results.report.rows.verdict.caveats import unavailable_volumes
-from volbench.results.report.rows.verdict.nodes import (
+from volbench.results.report.rows.cells import as_declared, cell_rows
+from volbench.results.report.rows.nodes import (
     declared_placements,
     hosts_by_volume,
     nodes_of_all,
     without_verdict_across_nodes,
 )
+from volbench.results.report.rows.verdict.caveats import unavailable_volumes
 from volbench.results.stats.sequential import CELLS_MIN
 from volbench.results.store.run_directory import RunDirectory
 

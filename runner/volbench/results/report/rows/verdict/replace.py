@@ -11,8 +11,7 @@ from volbench.core.records.metrics import PRIMARY_METRICS
 from volbench.core.records.report import CellRow
 from volbench.results.compare.compared_cells import compared_cells
 from volbench.results.compare.comparison_summary import PairSummary, summarise
-from volbench.results.report.rows.cells import cell_rows, used_within_bounds
-from volbench.results.report.rows.effects import as_declared
+from volbench.results.report.rows.cells import as_declared, cell_rows, used_within_bounds
 from volbench.results.store.run_directory import RunDirectory
 
 _UNDECIDED = ("inconclusive", "mixed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from volbench.results.explain.check.quantile import Quantile
+from volbench.results.explain.quantile import Quantile
 
 
 @pytest.mark.parametrize(("recorded_ms", "beyond"), [(24.5, False), (25.5, True)])

@@ -15,10 +15,10 @@ from volbench.cli.runs.plan import show_plan
 from volbench.core.profile.claim_path import CLAIM_EXAMPLE
 from volbench.errors import EXIT_NO_GO, UsageError
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.names import object_name
 from volbench.machine.placement.docker.image_names import tools_image
 from volbench.machine.placement.kubernetes import remote
 from volbench.machine.placement.kubernetes.options import marks_of, parse_options, read_options
-from volbench.machine.volume.kinds.claim import object_name
 from volbench.measure.session.carried import files_of_run
 from volbench.measure.session.planner import make_plan
 from volbench.measure.session.price import check_cost, price_run
