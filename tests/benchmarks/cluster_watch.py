@@ -31,7 +31,8 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 from fake_api_server import JOBS, PODS, FakeApiServer, serving
 from kubernetes import client, watch
 
-from volbench.core.records.cell import CellSpec, DatasetSpec, ServerSpec
+from volbench.core.records.cell import CellSpec, ServerSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.machine.cluster.client import Cluster, cluster_errors
 from volbench.machine.cluster.names import LABEL_CELL, LABEL_RUN
 from volbench.machine.placement.interface import Job

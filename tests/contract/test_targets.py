@@ -16,7 +16,8 @@ import pytest
 
 from volbench.core.base.marker import MARKER
 from volbench.core.profile.spec import parse_volume
-from volbench.core.records.cell import CellSpec, DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
+from volbench.core.records.cell import CellSpec, SamplingSpec, ServerSpec, ValidityLimits
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.run import VolumeSpec
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.engine.supervisor import supervisor_script

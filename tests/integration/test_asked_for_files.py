@@ -14,7 +14,7 @@ import mysql.connector
 import pytest
 from file_asking_server import file_asking_server
 
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.facts import ServerFacts
 from volbench.errors import VolbenchError
 from volbench.machine.engine.connection import Account, MemoryFile, rows

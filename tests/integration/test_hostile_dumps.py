@@ -19,7 +19,7 @@ from mysql_container import mysql_container
 from scratch_server import ScratchServer, scratch_server
 from shell_dump_writer import write_shell_dump
 
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.errors import StepFailed, UsageError, VolbenchError
 from volbench.machine.engine.connection import Account, connection, rows
 from volbench.machine.engine.own_data.loading import load

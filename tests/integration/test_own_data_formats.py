@@ -23,7 +23,7 @@ from film_shop import SCHEMA
 from scratch_server import ScratchServer, scratch_server
 from shell_dump_writer import write_shell_dump
 
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.errors import StepFailed, UsageError
 from volbench.machine.engine.connection import Account
 from volbench.machine.engine.own_data.dump_filter import LeftOut

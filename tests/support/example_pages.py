@@ -37,7 +37,7 @@ from volbench.results.report.rows.reproduce import reproduce_lines
 from volbench.results.report.rows.time_budget import difference_sentences
 from volbench.results.report.rows.totals import with_parts
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
-from volbench.results.report.rows.verdict.headline import leading_effect
+from volbench.results.report.rows.verdict.sweep import leading_effect
 from volbench.results.report.views.timeline import CellTimeline, TimeLine, Timelines, Window
 
 MADE_ANEW_BEGIN = "Measured and explained by volbench "

@@ -9,7 +9,8 @@ from typing import Any
 from fake_cluster import CLASSES, NODES, FakeCluster
 
 from volbench.core.profile.spec import parse_volume
-from volbench.core.records.cell import CellSpec, DatasetSpec, ServerSpec
+from volbench.core.records.cell import CellSpec, ServerSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.machine.cluster.names import LABEL_RUN
 from volbench.machine.placement.interface import Job
 from volbench.machine.placement.kubernetes.affinity import CELL, COMPONENT

@@ -16,7 +16,8 @@ import mysql.connector
 from empty_data import copy_of_local
 
 from volbench.core.records.base import Scalar
-from volbench.core.records.cell import DatasetSpec, Failure
+from volbench.core.records.cell import Failure
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.facts import ServerFacts
 from volbench.core.records.series import HistogramRow, SeriesRow
 from volbench.core.records.steps import Step

@@ -22,7 +22,8 @@ from volbench.results.report.formats.terminal import cause_lines
 from volbench.results.report.rows.forecast import forecast_text
 from volbench.results.report.rows.prediction import prediction_text
 from volbench.results.report.rows.saturation import curve_lines
-from volbench.results.report.rows.verdict.headline import Headline, headline_of
+from volbench.results.report.rows.verdict.clauses import Headline
+from volbench.results.report.rows.verdict.headline import headline_of
 from volbench.results.report.rows.verdict.lead import lead
 from volbench.results.report.rows.verdict.order import leading_first
 from volbench.results.report.rows.verdict.summary import pair_sentence, ranked_sentence, without_pairs

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from volbench.core.base import ownership
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.series import HistogramRow, SeriesRow
 from volbench.machine.volume.facts.discovery import discover
 from volbench.measure.workload.interface import Clock, StepContext

@@ -17,14 +17,11 @@ import pytest
 from server_container import supervised
 
 from volbench.core.records.base import Scalar
-from volbench.core.records.cell import CellPlaces, DatasetSpec, ServerSpec
+from volbench.core.records.cell import CellPlaces, ServerSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.machine.engine.server import Server
 from volbench.machine.engine.supervisor import Supervisor
-from volbench.machine.engine.template import (
-    Template,
-    prepare_template,
-    seed,
-)
+from volbench.machine.engine.template import Template, prepare_template, seed
 from volbench.machine.placement.capabilities import SEARCH_PATH
 
 DATASET = DatasetSpec(tables=2, rows=2000)

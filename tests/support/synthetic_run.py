@@ -20,7 +20,6 @@ from volbench.core.records.base import Scalar
 from volbench.core.records.cell import (
     CellResult,
     CellSpec,
-    DatasetSpec,
     Failure,
     Phase,
     SamplingSpec,
@@ -29,6 +28,7 @@ from volbench.core.records.cell import (
     StepResult,
     ValidityLimits,
 )
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.facts import HostFacts, ServerFacts, VolumeFacts
 from volbench.core.records.metrics import MetricValue, metric
 from volbench.core.records.run import ComparisonSpec, PlannedCell, ResolvedSuite, RunRecord, VolumeSpec

@@ -16,7 +16,7 @@ from scratch_server import ScratchServer, scratch_server
 from server_container import sysbench_of_tools_image
 from supervised_engine import TINY, Bench, Engine, prepare
 
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 
 BACKUP = "mariadb-backup"

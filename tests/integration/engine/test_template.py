@@ -9,15 +9,9 @@ import pytest
 from supervised_engine import CONFIG, DATASET, ON_LOCAL, TINY, Engine, prepare
 
 from volbench.core.base import ownership
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.errors import Refused, StepFailed
-from volbench.machine.engine.template import (
-    COMPLETE_FILE,
-    Template,
-    seed,
-    template_path,
-    verify_template,
-)
+from volbench.machine.engine.template import COMPLETE_FILE, Template, seed, template_path, verify_template
 
 
 class TestTemplate:

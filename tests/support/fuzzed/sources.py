@@ -27,7 +27,7 @@ from shell_dump_writer import write_shell_dump
 
 from fuzzed.reader import ROOT, JsonReader, Reader, of_text, texts
 from volbench.core.plan.volume_check import forecast_faults
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.pack import PACK_FILE
 from volbench.core.records.validation.plan import GrowthPlan
 from volbench.core.suite.load import load_suite

@@ -200,3 +200,13 @@ def _three_digits(value: float) -> str:
 
 def ignore_messages(text: str) -> None:
     """Discard a message, where nobody reads it."""
+
+
+def lower_first(text: str) -> str:
+    """Return the text with a small first letter, as within a sentence."""
+    return text[:1].lower() + text[1:]
+
+
+def upper_first(text: str) -> str:
+    """Return the text with a capital first letter, as a sentence begins."""
+    return text[:1].upper() + text[1:]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from volbench.core.records.base import parse_server_size_bytes
-from volbench.core.records.cell import DatasetSpec, ServerSpec
+from volbench.core.records.cell import ServerSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.run import ResolvedSuite, RunRecord
 from volbench.core.records.size_contrast import read_load_s, reads_s
 from volbench.core.records.steps import Step, step_kind

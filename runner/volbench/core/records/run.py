@@ -8,7 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from volbench.core.records.base import FileName, Fraction, Moment, Plain, Record, Scalar
-from volbench.core.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
+from volbench.core.records.cell import SamplingSpec, ServerSpec, ValidityLimits
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.facts import HostFacts
 from volbench.core.records.forecast import ForecastSpec
 from volbench.core.records.goals.pricing import PricingSpec

@@ -10,7 +10,8 @@ from pydantic.fields import FieldInfo
 
 from volbench.core.base.text import counted
 from volbench.core.records.base import Record
-from volbench.core.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
+from volbench.core.records.cell import SamplingSpec, ServerSpec, ValidityLimits
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.forecast import ForecastSpec, Prediction
 from volbench.core.records.goals.pricing import PricingSpec
 from volbench.core.records.run import ComparisonSpec

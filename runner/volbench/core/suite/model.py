@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from volbench.core.records.base import Fraction, Plain, Record, Scalar
-from volbench.core.records.cell import DatasetSpec, SamplingSpec, ServerSpec, ValidityLimits
+from volbench.core.records.cell import SamplingSpec, ServerSpec, ValidityLimits
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.forecast import ForecastSpec
 from volbench.core.records.goals.pricing import PricingSpec
 from volbench.core.records.metrics import CATALOGUE

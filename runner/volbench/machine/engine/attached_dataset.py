@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from volbench.core.base.text import counted
-from volbench.core.records.cell import AttachSpec, DatasetSpec
+from volbench.core.records.cell import AttachSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.errors import Refused, StepFailed, VolbenchError
 from volbench.machine.engine.answers import reads_answers, whole
 from volbench.machine.engine.attached import AttachedServer

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from volbench.core.base import programs
 from volbench.core.records.base import Record
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.errors import StepFailed
 from volbench.machine.engine.connection import quoted_name
 from volbench.machine.engine.own_data.loading import load

@@ -25,7 +25,8 @@ from pydantic import Field, ValidationError
 from volbench.core.base import ownership, safe_files
 from volbench.core.plan.cost import dataset_bytes, server_bytes
 from volbench.core.records.base import Record, Scalar
-from volbench.core.records.cell import CellPlaces, DatasetSpec, ServerSpec
+from volbench.core.records.cell import CellPlaces, ServerSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.layout import ComponentPlaces
 from volbench.errors import StepFailed
 from volbench.machine.engine.connection import write_private

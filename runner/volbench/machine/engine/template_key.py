@@ -7,7 +7,8 @@ import json
 import os
 
 from volbench.core.records.base import Scalar, parse_size_bytes
-from volbench.core.records.cell import DatasetSpec, ServerSpec
+from volbench.core.records.cell import ServerSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.machine.engine.config import PINNED, checked_options
 from volbench.machine.engine.dataset import PREPARE_SEED
 from volbench.machine.engine.differences import ServerIdentity, fit_options

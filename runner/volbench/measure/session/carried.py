@@ -9,7 +9,7 @@ from pathlib import Path
 from volbench.core.base import safe_files
 from volbench.core.base.text import counted, size
 from volbench.core.profile.claim_path import CLAIM_EXAMPLE
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.own_files import file_key, is_on_claim, scripts_of
 from volbench.core.records.run import ResolvedSuite, RunRecord
 from volbench.core.records.steps import Step

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from volbench.core.base.extras import require
 from volbench.core.profile.claim_path import CLAIM_EXAMPLE, parse_claim_path
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.own_files import dump_parents, dump_steps, snapshot_steps
 from volbench.core.records.run import RunRecord, TargetName
 from volbench.core.records.steps.replay import ReplayStep

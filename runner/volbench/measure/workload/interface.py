@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from volbench.core.records.base import Scalar
-from volbench.core.records.cell import DatasetSpec, Failure
+from volbench.core.records.cell import Failure
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.facts import ServerFacts, VolumeFacts
 from volbench.core.records.layout import ComponentPlaces
 from volbench.core.records.metrics import MetricValue

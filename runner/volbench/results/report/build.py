@@ -56,18 +56,13 @@ from volbench.results.report.rows.time_budget import (
     volume_budgets,
 )
 from volbench.results.report.rows.verdict.asked import class_caveats
-from volbench.results.report.rows.verdict.caveats import (
-    OVER_BUDGET,
-    caveats,
-    doubts,
-    server_caveats,
-    unavailable_volumes,
-)
+from volbench.results.report.rows.verdict.caveats import OVER_BUDGET, caveats, doubts, server_caveats
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.headline import headline_of
 from volbench.results.report.rows.verdict.pairs import compared_volumes, run_comparisons
 from volbench.results.report.rows.verdict.purge import purge_caveats
 from volbench.results.report.rows.verdict.summary import Accounts, summarise_run
+from volbench.results.report.rows.verdict.volumes import unavailable_volumes
 from volbench.results.stats.sequential import Level
 from volbench.results.store.loaded_run import LoadedRun, load_run
 from volbench.results.store.run_directory import RunDirectory

@@ -6,7 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from volbench.core.records.base import parse_duration_s, parse_fraction, parse_size_bytes
-from volbench.core.records.cell import DatasetSpec, ValidityLimits
+from volbench.core.records.cell import ValidityLimits
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.metrics import CATALOGUE, PRIMARY_METRICS, metric
 from volbench.core.records.steps.cold_read import ColdReadStep
 from volbench.core.records.steps.oltp import OltpStep

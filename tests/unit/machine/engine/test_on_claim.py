@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.errors import EXIT_ENVIRONMENT, MissingPrerequisite
 from volbench.machine.engine.own_data.on_claim import located
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.errors import StepFailed, UsageError
 from volbench.machine.engine.connection import Account
 from volbench.machine.engine.dataset import _check_prepared

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from volbench.core.records.cell import CellSpec, DatasetSpec, ServerSpec
+from volbench.core.records.cell import CellSpec, ServerSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.own_places import OWN, inside, outside
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.core.records.steps.replay import ReplayStep

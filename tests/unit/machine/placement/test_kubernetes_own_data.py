@@ -13,7 +13,7 @@ import pytest
 from fake_cluster import FakeCluster
 from node_bench import LOCAL, RUN_ID, Bench
 
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.own_places import OWN
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import MissingPrerequisite, Refused, UsageError, VolbenchError

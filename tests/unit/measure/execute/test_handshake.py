@@ -8,7 +8,8 @@ import pytest
 from fake_target import Bench
 
 from volbench import __version__
-from volbench.core.records.cell import AttachSpec, CellResult, CellSpec, DatasetSpec, ServerSpec
+from volbench.core.records.cell import AttachSpec, CellResult, CellSpec, ServerSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.steps.idle import IdleStep
 from volbench.errors import EXIT_ENVIRONMENT, MissingPrerequisite
 from volbench.measure.execute.cell.agent import run_cell

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import volbench
-from volbench.core.records.cell import AttachSpec, CellPlaces, CellSpec, DatasetSpec, ServerSpec
+from volbench.core.records.cell import AttachSpec, CellPlaces, CellSpec, ServerSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.steps.idle import IdleStep
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import MissingPrerequisite

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from volbench.core.records.cell import CellPlaces, CellSpec, DatasetSpec, ServerSpec
+from volbench.core.records.cell import CellPlaces, CellSpec, ServerSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.layout import ComponentPlaces, EmulatedSpec
 from volbench.core.records.steps.idle import IdleStep
 from volbench.errors import StepFailed

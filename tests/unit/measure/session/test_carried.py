@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.core.records.steps.replay import ReplayStep
 from volbench.errors import UsageError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import StepFailed, UsageError
 from volbench.measure.workload.oltp.sysbench import (

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from volbench.core.base import safe_files
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.own_files import scripts_of
 from volbench.errors import UsageError
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from volbench.core.records.cell import AttachSpec, DatasetSpec
+from volbench.core.records.cell import AttachSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.own_places import outside
 from volbench.errors import StepFailed, UsageError
 from volbench.machine.engine.attached import account_of

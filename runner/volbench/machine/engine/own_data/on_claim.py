@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from volbench.core.profile.claim_path import DATASET, parse_claim_path
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.errors import MissingPrerequisite
 
 _FILES_MAX = 100_000

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from volbench.core.base import safe_files
 from volbench.core.base.text import counted
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.engine.connection import quoted_name
 from volbench.machine.engine.differences import ServerIdentity

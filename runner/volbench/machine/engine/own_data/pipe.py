@@ -16,7 +16,7 @@ from typing import IO
 
 from volbench.core.base import programs, safe_files
 from volbench.core.base.confinement import Confinement
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.machine.engine.connection import Account, MemoryFile, check_client
 from volbench.machine.engine.own_data.dump_filter import DumpFilter, LeftOut

@@ -13,12 +13,12 @@ from volbench.core.base.parse import parse_json
 from volbench.errors import MissingPrerequisite, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.cluster.names import LABEL_CELL, LABEL_RUN
-from volbench.machine.cluster.queues import workload_of
 from volbench.machine.cluster.refusals import NotFound
 from volbench.machine.placement.interface import Job
 from volbench.machine.placement.kubernetes.cell_objects import LABEL_ATTEMPT, cell_name
 from volbench.machine.placement.kubernetes.collect import RESULT, collect, run_in_pod
 from volbench.machine.placement.kubernetes.creation import creation_refusal, creation_trouble
+from volbench.machine.placement.kubernetes.events import Object, events_of
 from volbench.machine.placement.kubernetes.manifests import AGENT, AGENT_PID, KEEPER
 from volbench.machine.placement.kubernetes.occupants import NodeWait, pods_on_claim
 from volbench.machine.placement.kubernetes.options import KubernetesOptions
@@ -47,7 +47,6 @@ FINAL_TROUBLE_AFTER_S = 20.0
 """How long to wait for an image that cannot be pulled: a registry may fail for a moment."""
 LOG_LINES = 15
 SETTLE_S = 10.0
-Object = dict[str, Any]
 
 
 class KubernetesPlacement:
@@ -383,18 +382,8 @@ class KubernetesPlacement:
     def _events(self) -> list[Object]:
         """Return events of the claim, the job, its Workload of Kueue and its pod, the oldest first."""
         claim = self._job.volume.claim if self._job.volume else None
-        pod = self._pod["metadata"]["name"] if self._pod else None
-        events = [event for name in filter(None, (claim, self.name, pod)) for event in self._events_of(name)]
-        if workload := workload_of(events):
-            events += self._events_of(workload)
-        return sorted(events, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
-
-    def _events_of(self, name: str) -> list[Object]:
-        answer = self._cluster.ask(
-            "GET", "events", doing=f"reading the events of {name}", fieldSelector=f"involvedObject.name={name}"
-        )
-        events: list[Object] = answer["items"]
-        return events
+        pod = self._pod["metadata"]["name"] if self._pod else ""
+        return events_of(self._cluster, [name for name in (claim, self.name, pod) if name])
 
     def _wait_gone(self) -> None:
         until_s = time.monotonic() + GONE_S_MAX

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from volbench.core.records.cell import AttachSpec, CellSpec, DatasetSpec
+from volbench.core.records.cell import AttachSpec, CellSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.steps import Step
 from volbench.errors import MissingPrerequisite

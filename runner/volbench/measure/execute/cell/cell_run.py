@@ -9,7 +9,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from volbench.core.records.cell import CellSpec, DatasetSpec
+from volbench.core.records.cell import CellSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.layout import ComponentFacts
 from volbench.core.records.own_files import dump_folder

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing_extensions import override
 
 from volbench.core.base.text import counted, size
-from volbench.core.records.cell import AT_REST_SHARE, CellPlaces, CellSpec, DatasetSpec
+from volbench.core.records.cell import AT_REST_SHARE, CellPlaces, CellSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.size_contrast import read_load_s
 from volbench.core.records.steps import Step
 from volbench.machine.engine.server import Server

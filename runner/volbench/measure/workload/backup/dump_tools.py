@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.core.base import programs
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.facts import ServerFacts
 from volbench.errors import MissingPrerequisite
 from volbench.machine.engine.own_data.pipe import WITHOUT_COMMANDS

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from volbench.core.base.parse import parse_json
 from volbench.core.records.base import Scalar
-from volbench.core.records.cell import DatasetSpec
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.latency_bins import LatencyBins, sysbench_latency_bins
 from volbench.core.records.steps.alter import AlterStep
 from volbench.core.records.steps.oltp import OltpStep

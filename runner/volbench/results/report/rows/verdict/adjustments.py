@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from volbench.core.base.text import counted, percent
+from volbench.core.base.text import counted, percent, upper_first
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary
-from volbench.results.report.wording import (
-    adjustment_text,
-    has_busy_machine,
-    joined,
-)
+from volbench.results.report.wording import adjustment_text, has_busy_machine, joined
 from volbench.results.stats.covariates import LABELS, Adjustment
 
 LISTED_MAX = 2
@@ -97,4 +93,4 @@ def _busy_text(adjustments: Sequence[Adjustment]) -> str:
         return ""
     where = "" if busy == len(adjustments) else f"In {busy} of them, "
     text = "all cells had to share the CPUs: such a verdict is about a machine as busy as that."
-    return f" {where}{text if where else text[:1].upper() + text[1:]}"
+    return f" {where}{text if where else upper_first(text)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from volbench.core.base.text import percent
+from volbench.core.base.text import lower_first, percent, upper_first
 from volbench.core.records.report import FindingRow
 from volbench.results.explain.causes import CAUSES
 
@@ -35,28 +35,20 @@ def lead(findings: Sequence[FindingRow]) -> str:
     alike = next((finding for finding in further if is_undecided(first) and is_undecided(finding)), None)
     title = cause_title(first.cause)
     if alike is not None:
-        title = f"One of two causes: {_lower(title)}, or {_lower(cause_title(alike.cause))}"
+        title = f"One of two causes: {lower_first(title)}, or {lower_first(cause_title(alike.cause))}"
     where = f" in step {first.step}"
     if first.window_s is not None:
         where += f", from second {first.window_s[0]:.0f} to {first.window_s[1]:.0f} of the run"
-    sentences = [f"{title}{where}.", *([f"{_upper(certainty(first))}."] if certainty(first) else [])]
-    sentences += [f"{_upper(row.text)}." for row in first.evidence[:1]]
+    sentences = [f"{title}{where}.", *([f"{upper_first(certainty(first))}."] if certainty(first) else [])]
+    sentences += [f"{upper_first(row.text)}." for row in first.evidence[:1]]
     decides = next((row.text for row in first.evidence if row.metric == DECIDE), "")
-    sentences.append(f"{_upper(decides)}." if decides and alike is not None else first.advice)
+    sentences.append(f"{upper_first(decides)}." if decides and alike is not None else first.advice)
     return " ".join(sentences)
 
 
 def is_undecided(finding: FindingRow) -> bool:
     """Return whether it is one of two causes that the evidence does not tell apart."""
     return any(row.metric == CHECKS and row.value == "one of two" for row in finding.evidence)
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def certainty(finding: FindingRow) -> str:

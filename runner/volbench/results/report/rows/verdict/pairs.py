@@ -19,7 +19,7 @@ from volbench.results.report.rows.nodes import (
     nodes_of_all,
     without_verdict_across_nodes,
 )
-from volbench.results.report.rows.verdict.caveats import unavailable_volumes
+from volbench.results.report.rows.verdict.volumes import unavailable_volumes
 from volbench.results.stats.sequential import CELLS_MIN
 from volbench.results.store.run_directory import RunDirectory
 

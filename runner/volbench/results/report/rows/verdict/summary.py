@@ -8,17 +8,11 @@ from statistics import median
 
 from volbench.core.base.text import number, percent, quantity
 from volbench.core.records.metrics import PRIMARY_METRICS
-from volbench.core.records.report import (
-    CellRow,
-    ComparisonRow,
-    FindingRow,
-    HeadlineFigure,
-    Summary,
-)
+from volbench.core.records.report import CellRow, ComparisonRow, FindingRow, HeadlineFigure, Summary
 from volbench.results.compare.comparison_summary import PairSummary, overall
 from volbench.results.report.rows.reproduce import decided_names
+from volbench.results.report.rows.verdict.clauses import cells_of
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
-from volbench.results.report.rows.verdict.headline import cells_of
 from volbench.results.report.rows.verdict.lead import lead
 from volbench.results.report.rows.verdict.order import leading_first
 from volbench.results.report.wording import ADJUSTED, comparison_text, is_adjusted, joined, label, load_text
