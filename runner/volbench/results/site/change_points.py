@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volbench.core.records.base import Record
+from volbench.results.stats.segmentation import levels_around, split_points
 
 ALPHA = 0.01
 SEGMENT_MIN = 3
@@ -71,43 +72,32 @@ def change_points(values: Sequence[float], *, alpha: float = ALPHA) -> tuple[Cha
     """
     skipped = max(0, len(values) - RUNS_MAX)
     recent = np.asarray(values[skipped:], dtype=np.float64)
-    splits = _repartitioned(recent, sorted(_splits(recent, 0, len(recent), alpha)))
-    edges = [0, *(index for index, _ in splits), len(recent)]
+    p_values: dict[int, float] = {}
+
+    def significant_split(start: int, end: int) -> int | None:
+        split = _best_split(recent[start:end], p_max=alpha)
+        if split is None or split[1] > alpha:
+            return None
+        p_values[start + split[0]] = split[1]
+        return start + split[0]
+
+    points = split_points(len(recent), significant_split)
+    moved = [_best_between(recent, *levels) for levels in levels_around(points, len(recent))]
     return tuple(
         ChangePoint(
             index=skipped + index,
-            before=median(recent[edges[number] : index].tolist()),
-            after=median(recent[index : edges[number + 2]].tolist()),
-            p_value=p_value,
+            before=median(recent[start:index].tolist()),
+            after=median(recent[index:end].tolist()),
+            p_value=p_values[point],
         )
-        for number, (index, p_value) in enumerate(splits)
+        for point, (start, index, end) in zip(points, levels_around(moved, len(recent)), strict=True)
     )
 
 
-def _splits(values: NDArray[np.float64], start: int, end: int, alpha: float) -> Iterator[tuple[int, float]]:
-    """Yield (index, p-value) of significant splits between two indices."""
-    pending = [(start, end)]
-    while pending:
-        start, end = pending.pop()
-        split = _best_split(values[start:end], p_max=alpha)
-        if split is not None and split[1] <= alpha:
-            index = start + split[0]
-            yield index, split[1]
-            pending += [(start, index), (index, end)]
-
-
-def _repartitioned(values: NDArray[np.float64], splits: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Return the splits, each at the best place between its neighbours: a first one was found before the others."""
-    edges = [0, *(index for index, _ in splits), len(values)]
-    moved = []
-    for number, (index, p_value) in enumerate(splits):
-        start, end = edges[number], edges[number + 2]
-        scores = _scores(values[start:end])
-        moved_index = (
-            index if scores is None else start + SEGMENT_MIN + int(_standardised(scores[np.newaxis]).argmax())
-        )
-        moved.append((moved_index, p_value))
-    return moved
+def _best_between(values: NDArray[np.float64], start: int, index: int, end: int) -> int:
+    """Return the best place of a split between its neighbours: a first one was found before the others."""
+    scores = _scores(values[start:end])
+    return index if scores is None else start + SEGMENT_MIN + int(_standardised(scores[np.newaxis]).argmax())
 
 
 def _best_split(values: NDArray[np.float64], *, p_max: float = 1.0) -> tuple[int, float] | None:

@@ -18,8 +18,8 @@ import numpy as np
 
 from volbench.core.records.named_metrics import Client, PerformanceSchema
 from volbench.core.records.sources import harm_of, is_rate
-from volbench.results.explain.evidence.cliffs import midranks
 from volbench.results.stats.grid import Floats, Grid
+from volbench.results.stats.segmentation import midranks
 from volbench.results.store.series import SeriesKey
 
 LAGS = range(4)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volbench.results.stats.grid import Floats, median_of_finite
+from volbench.results.stats.segmentation import levels_around, midranks, split_points
 
 SEGMENT_MIN = 4
 """Samples that make a level; fewer are a spike or a stall."""
@@ -59,9 +59,8 @@ def cliffs(t_s: Floats, values: Floats, *, ratio_min: float = RATIO_MIN) -> tupl
     finite = np.flatnonzero(np.isfinite(values))
     lasting = []
     points = change_points(values[finite])
-    bounds = [0, *points, len(finite)]
-    for number, point in enumerate(points, start=1):
-        left, right = values[finite[bounds[number - 1] : point]], values[finite[point : bounds[number + 1]]]
+    for start, point, end in levels_around(points, len(finite)):
+        left, right = values[finite[start:point]], values[finite[point:end]]
         before, after = float(np.median(left)), float(np.median(right))
         step = float(np.median(right[:3])) - float(np.median(left[-3:]))
         low, high = sorted((abs(before), abs(after)))
@@ -81,15 +80,8 @@ def cliffs(t_s: Floats, values: Floats, *, ratio_min: float = RATIO_MIN) -> tupl
 
 def change_points(values: Floats) -> list[int]:
     """Indices at which a new level begins, ascending; values without NaN, shape (samples,)."""
-    points: list[int] = []
-    open_segments = [(0, len(values))]
-    while open_segments and len(points) < POINTS_MAX:
-        start, end = open_segments.pop(0)
-        point = _split(values, start, end)
-        if point is not None:
-            points.append(point)
-            open_segments += [(start, point), (point, end)]
-    return _clear(values, _placed_anew(values, sorted(points)))
+    points = split_points(len(values), lambda start, end: _split(values, start, end), most=POINTS_MAX)
+    return _clear(values, _placed_anew(values, points))
 
 
 def _placed_anew(values: Floats, points: list[int]) -> list[int]:
@@ -110,9 +102,9 @@ def _clear(values: Floats, points: list[int]) -> list[int]:
     """The points whose levels differ by SPREADS_MIN spreads: the least clear one goes until all are."""
     points_left = list(points)
     while points_left:
-        bounds = [0, *points_left, len(values)]
         clearness = [
-            _clearness(values[a:b], values[b:c]) for a, b, c in zip(bounds, points_left, bounds[2:], strict=False)
+            _clearness(values[start:point], values[point:end])
+            for start, point, end in levels_around(points_left, len(values))
         ]
         least = int(np.argmin(clearness))
         if clearness[least] >= SPREADS_MIN:
@@ -180,11 +172,3 @@ def rank_sum_z(first: Floats, second: Floats) -> float:
         return 0.0
     rank_sum = float(midranks(np.concatenate([first, second]))[:n].sum())
     return (rank_sum - n * (n + m + 1) / 2) / float(np.sqrt(n * m * (n + m + 1) / 12))
-
-
-def midranks(values: Floats) -> NDArray[np.float64]:
-    """Ranks from 1, ties share their mean; shape (samples,)."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts).astype(np.float64)
-    ranks: NDArray[np.float64] = (last - (counts - 1) / 2)[inverse]
-    return ranks

@@ -18,10 +18,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.results.explain.evidence.cliffs import midranks
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.wording import number
 from volbench.results.stats.grid import Floats, Grid, Mask, median, quantile_of_finite, true_runs
+from volbench.results.stats.segmentation import midranks
 
 SAMPLES_MIN = 12
 """Samples below which no stretch can stand out by enough: 3 of 12 lie side by side by chance in 1 of 22 orders."""
