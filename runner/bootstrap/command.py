@@ -72,6 +72,6 @@ def with_rights(argv: Sequence[str]) -> list[str]:
     rights = capabilities.root_rights()
     if not rights.present:
         raise MissingPrerequisite(
-            what=f"{argv[0]} needs root", where="set-up", evidence=rights.evidence, next_step=rights.mend
+            what=f"{argv[0]} needs root", where="set-up", evidence=rights.evidence, next_step=rights.remedy
         )
     return ["sudo", *argv]

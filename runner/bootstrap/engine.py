@@ -157,6 +157,6 @@ def _require_answer(answer: capabilities.Means, log: Path) -> capabilities.Means
         what="the Docker engine does not let this user in" if denied else "the Docker engine does not come up",
         where="Docker engine",
         evidence=answer.evidence + (f"; {log} says{telling_lines(log_text)}" if log_text else ""),
-        next_step=answer.mend
+        next_step=answer.remedy
         or "start Docker with this machine's service manager, then run the same command again",
     )

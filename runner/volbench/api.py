@@ -204,11 +204,11 @@ class Run:
         """Return what a notebook shows of a run: the lines that the command line prints."""
         return f"<pre>{escape(chr(10).join(summary_lines(self.report)))}</pre>"
 
-    def render(self, wanted: Format) -> str:
+    def render(self, format_name: Format) -> str:
         """The report as text: `html`, `md`, `json`, `junit` or `csv`."""
-        if wanted == "html":
+        if format_name == "html":
             return html(self.report, page_data(self.report, self._loaded))
-        return text_of(self.report, wanted)
+        return text_of(self.report, format_name)
 
     def _series(self, cell_ids: Sequence[str]) -> Iterator[pa.Table]:
         for cell_id in cell_ids:

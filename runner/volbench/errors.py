@@ -33,12 +33,12 @@ class VolbenchError(Exception):
     exit_code = EXIT_STEP_FAILED
 
     def __str__(self) -> str:
-        parts = [f"{self.where}: {self.what}" if self.where else self.what]
+        texts = [f"{self.where}: {self.what}" if self.where else self.what]
         if self.evidence:
-            parts.append(f"  evidence: {self.evidence}")
+            texts.append(f"  evidence: {self.evidence}")
         if self.next_step:
-            parts.append(f"  next step: {self.next_step}")
-        return "\n".join(parts)
+            texts.append(f"  next step: {self.next_step}")
+        return "\n".join(texts)
 
 
 class Crashed(VolbenchError):

@@ -63,7 +63,7 @@ def main() -> int:
     expected = parser.parse_args()
     result = cluster_run.ready()
     if not result.present:
-        print(f"no cluster: {result.evidence}; {result.mend}")
+        print(f"no cluster: {result.evidence}; {result.remedy}")
         return 3
     with tempfile.TemporaryDirectory(prefix="volbench-cells-", dir="/var/tmp") as name:
         work = Path(name)

@@ -46,7 +46,7 @@ def fed(account: Account, tmp_path: Path) -> None:
     )
     (tmp_path / "shop.sql").write_text(f"load data local infile '{tmp_path}/secret' into table t;\n")
     with suppress(VolbenchError), (tmp_path / "shop.sql").open("rb") as source:
-        load_sql(loading, source, [], what="loading")
+        load_sql(loading, source, [], doing="loading")
 
 
 def copied(account: Account, tmp_path: Path) -> None:

@@ -133,10 +133,12 @@ def events(reason: str) -> list[Object]:
 
 def refusals(namespace: str) -> list[str]:
     """Why Karpenter makes no node for pods of the namespace: from its events and its log."""
-    said = [event["message"] for event in events("FailedScheduling") if event["metadata"]["namespace"] == namespace]
+    message = [
+        event["message"] for event in events("FailedScheduling") if event["metadata"]["namespace"] == namespace
+    ]
     log = (LAB_STATE / "log" / "karpenter.log").read_text(errors="replace").splitlines()
-    said += [line for line in log if namespace in line and "ignoring pod" in line]
-    return [text for text in said if REFUSAL.search(text)]
+    message += [line for line in log if namespace in line and "ignoring pod" in line]
+    return [text for text in message if REFUSAL.search(text)]
 
 
 def end_as_evicted(cluster: ClusterBench) -> None:
@@ -225,16 +227,16 @@ def test_nodes_of_a_run_are_made_from_none_and_left_to_it_between_cells(
     assert {*nodes_of(POOL)} >= {*made}
     ended = interrupt(cluster, process)
     cluster_run.until(lambda: nodes_of(POOL) == {}, "the nodes go with the run")
-    said = live_run.Ended(code=ended.code, output=reasons)
+    message = live_run.Ended(code=ended.code, output=reasons)
     fault = "real Karpenter 1.14 makes three nodes (nodes=3 parallel=3), and leaves them between cells; then Ctrl-C"
-    cluster.quote(fault, said)
+    cluster.quote(fault, message)
 
 
 def test_a_further_node_of_a_run_is_made(cluster: ClusterBench, volumes: dict[str, str]) -> None:
     """The pod of a next block, as the product makes it, avoids the nodes that the run holds."""
     process = cluster.start(options=of_pool(POOL), volumes=volumes)
     cluster.until(lambda: len(placed(cluster, "holder")) == 1, process)
-    (held,) = placed(cluster, "holder").values()
+    (holder_pods,) = placed(cluster, "holder").values()
     options = read_options(
         dict(option.split("=", 1) for option in [f"namespace={cluster.namespace}", *of_pool(POOL), "nodes=2"])
     )
@@ -259,7 +261,7 @@ def test_a_further_node_of_a_run_is_made(cluster: ClusterBench, volumes: dict[st
             "apply", "--server-side", "--validate=false", "-n", cluster.namespace, "-f", "-", stdin=json.dumps(made)
         )
     cluster_run.until(lambda: "02-a" in placed(cluster, "cell"), "the further cell has a node")
-    assert placed(cluster, "cell")["02-a"] != held
+    assert placed(cluster, "cell")["02-a"] != holder_pods
     assert len(nodes_of(POOL)) == 2
     assert refusals(cluster.namespace) == []
     interrupt(cluster, process)

@@ -198,12 +198,12 @@ def ready() -> capabilities.Means:
     use_lab()
     repair = f"python3 {LAB.relative_to(LAB.parents[2])} up"
     if shutil.which("kubectl") is None:
-        return capabilities.Means(name="kubernetes", present=False, evidence="no kubectl on PATH", mend=repair)
+        return capabilities.Means(name="kubernetes", present=False, evidence="no kubectl on PATH", remedy=repair)
     answer = capabilities.ask(["kubectl", "get", "--raw", "/readyz", "--request-timeout=5s"])
     if answer.code != 0:
-        return capabilities.Means(name="kubernetes", present=False, evidence=answer.last_line, mend=repair)
+        return capabilities.Means(name="kubernetes", present=False, evidence=answer.last_line, remedy=repair)
     classes = capabilities.ask(["kubectl", "get", "storageclass", "-o", "name", "--request-timeout=5s"]).output
     if f"/{STORAGE_CLASS}" not in classes:
         evidence = f"the cluster has no storage class {STORAGE_CLASS}"
-        return capabilities.Means(name="kubernetes", present=False, evidence=evidence, mend=repair)
+        return capabilities.Means(name="kubernetes", present=False, evidence=evidence, remedy=repair)
     return capabilities.Means(name="kubernetes", present=True, evidence=answer.last_line)

@@ -18,7 +18,7 @@ def emulator() -> capabilities.Means:
     if result.present and find_daemon() is None:
         repair = "make test, where cargo is or can be installed"
         return capabilities.Means(
-            name="emulator", present=False, evidence="the emulator's daemon is not built", mend=repair
+            name="emulator", present=False, evidence="the emulator's daemon is not built", remedy=repair
         )
     return result
 
@@ -51,4 +51,4 @@ def parse_require(text: str) -> frozenset[str]:
 
 def reason(result: capabilities.Means) -> str:
     """Why a test cannot run here, with the command that changes it."""
-    return f"needs {result.name}: {result.evidence} (mend: {result.mend})"
+    return f"needs {result.name}: {result.evidence} (mend: {result.remedy})"

@@ -41,7 +41,11 @@ def test_pages_are_rendered_from_the_archive(packed: tuple[Path, Path]) -> None:
     texts = [(examples / "assets" / name).read_text() for name in assets_of(page)]
     assert len(texts) == len(list((examples / "assets").iterdir())) > 3
     assert not re.search(r"<style|<script>", page.read_text())
-    assert [sum(word in text for text in texts) for word in ("uPlot", "const Packed", "--ground")] == [2, 1, 1]
+    assert [sum(argument in text for text in texts) for argument in ("uPlot", "const Packed", "--ground")] == [
+        2,
+        1,
+        1,
+    ]
     pages = "".join((examples / "small" / name).read_text() for name in ("report.md", "report.html"))
     assert "/home/somebody" not in pages + json.dumps(report)
 

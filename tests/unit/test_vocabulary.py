@@ -7,15 +7,20 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from vocabulary import VAGUE
 
 PACKAGE = Path("runner/volbench")
-CHECKED = (
-    *("cli", "core/base", "core/plan", "core/suite", "measure/execute", "measure/sample", "measure/session"),
-    *("measure/workload", "observe", "results/report", "results/site", "results/store", "testing", "validation"),
-)
-"""Packages without such names; the list only grows."""
+EXPLAIN = "results/explain"
+EXPLAIN_AT_MOST = 42
+"""Of 1,000 names in the one package whose names are still to be read; the number only falls."""
+KEPT = {
+    ("core/profile/schema.py", "parts"): "a key of profiles",
+    ("core/records/cell.py", "places"): "of a CellPlaces; its key is `paths`",
+    ("core/sql/tokens.py", "WORD"): "a token that is a word",
+}
+WHAT_FAILED = "what"
+"""The first field of a VolbenchError, and of the classes that describe one."""
+WITH_ERRORS = ("errors.py", "machine")
 
 
 def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -29,17 +34,27 @@ def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.id
 
 
-@pytest.mark.parametrize("package", CHECKED)
-def test_names_are_nouns_and_verbs_of_the_field(package: str) -> None:
-    files = sorted((PACKAGE / package).rglob("*.py"))
-    assert len(files) > 5
-    vague = [
-        f"{path}:{line}: {name}"
-        for path in files
-        for line, name in bound_names(ast.parse(path.read_text()))
-        if name.strip("_").lower() in VAGUE
-    ]
-    assert vague == []
+def _vague(path: Path) -> Iterator[str]:
+    """Yield the names of a module that are none of the field's."""
+    module = str(path.relative_to(PACKAGE))
+    for line, name in bound_names(ast.parse(path.read_text())):
+        if name.strip("_").lower() not in VAGUE or (module, name) in KEPT:
+            continue
+        if name != WHAT_FAILED or not module.startswith(WITH_ERRORS):
+            yield f"{path}:{line}: {name}"
+
+
+def test_names_are_nouns_and_verbs_of_the_field() -> None:
+    files = [path for path in sorted(PACKAGE.rglob("*.py")) if PACKAGE / EXPLAIN not in path.parents]
+    assert len(files) > 500
+    assert [name for path in files for name in _vague(path)] == []
+
+
+def test_few_names_of_explain_are_pronouns_and_participles() -> None:
+    files = sorted((PACKAGE / EXPLAIN).rglob("*.py"))
+    names = sum(1 for path in files for _ in bound_names(ast.parse(path.read_text())))
+    vague = [name for path in files for name in _vague(path)]
+    assert len(vague) <= EXPLAIN_AT_MOST * names / 1_000, vague
 
 
 TESTS_AT_MOST = 5

@@ -44,7 +44,7 @@ def doctor(json: options.Json = False) -> None:
                 "name": item.name,
                 "available": item.present,
                 "evidence": item.evidence,
-                "fix": item.mend,
+                "fix": item.remedy,
                 "group": group.name,
                 "needed": item in group.needed,
             }
@@ -98,8 +98,8 @@ def _lines(group: Group) -> Iterator[str]:
     width = max(len(item.name) for item in items)
     for item in items:
         yield f"  {'yes' if item.present else 'no':<3}  {item.name:<{width}}  {item.evidence}"
-        if not item.present and item.mend:
-            yield f"  {'':<3}  {'':<{width}}  fix: {item.mend}"
+        if not item.present and item.remedy:
+            yield f"  {'':<3}  {'':<{width}}  fix: {item.remedy}"
 
 
 def _docker() -> list[Means]:
@@ -120,7 +120,7 @@ def _container_user() -> Means:
     try:
         namespace = user_namespace(engine_client())
     except VolbenchError as error:
-        return Means(name=name, present=False, evidence=error.what, mend=error.next_step)
+        return Means(name=name, present=False, evidence=error.what, remedy=error.next_step)
     return Means(name=name, present=True, evidence=f"namespace {namespace}" if namespace else "the machine's own")
 
 
@@ -128,7 +128,7 @@ def _image(name: str, find: Callable[[], str]) -> Means:
     try:
         return Means(name=name, present=True, evidence=find())
     except VolbenchError as error:
-        return Means(name=name, present=False, evidence=error.evidence or error.what, mend="make images")
+        return Means(name=name, present=False, evidence=error.evidence or error.what, remedy="make images")
 
 
 _OF_STEPS = ("pt-online-schema-change", "pt-archiver")
@@ -168,7 +168,7 @@ def _emulator_daemon() -> Means:
     name, daemon = "emulator daemon", find_daemon()
     if daemon is None:
         fix = "make setup (it compiles the daemon, and installs cargo where it can)"
-        return Means(name=name, present=False, evidence=f"no {DAEMON} next to this Python or on PATH", mend=fix)
+        return Means(name=name, present=False, evidence=f"no {DAEMON} next to this Python or on PATH", remedy=fix)
     return Means(name=name, present=True, evidence=str(daemon))
 
 

@@ -18,7 +18,7 @@ from volbench.core.records.cell import AttachSpec
 from volbench.core.records.facts import ServerFacts
 from volbench.core.sql.guard import refuse_writes
 from volbench.errors import MissingPrerequisite
-from volbench.machine.engine.answers import parse_answer, whole
+from volbench.machine.engine.answers import parse_answer, whole_number
 from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.engine.bounded import ANSWER_BYTES
 from volbench.machine.engine.facts import server_facts
@@ -100,7 +100,14 @@ def _identity(rows: Rows) -> tuple[str, int, str, str, bool, str]:
     def parse(answer: Rows) -> tuple[str, int, str, str, bool, str]:
         ((hostname, port, datadir, pid_file, schema_on, user),) = answer
         path, pid_path = (str(value or "").replace("\0", "") for value in (datadir, pid_file))
-        return str(hostname), whole(port, high=65535), path, pid_path, bool(whole(schema_on, high=1)), str(user)
+        return (
+            str(hostname),
+            whole_number(port, high=65535),
+            path,
+            pid_path,
+            bool(whole_number(schema_on, high=1)),
+            str(user),
+        )
 
     return parse_answer(rows, parse, noun="itself", where="observe")
 

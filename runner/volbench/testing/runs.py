@@ -211,7 +211,7 @@ def _spec_of(volume: VolumeOfRun, directory: Path) -> str:
     if isinstance(volume, Path):
         return f"path:{volume.absolute()}"
     if components := split_layout(volume, KINDS):
-        return ",".join(f"{component.word}:{_spec_of(component.spec, directory)}" for component in components)
+        return ",".join(f"{component.name}:{_spec_of(component.spec, directory)}" for component in components)
     spec = parse_volume(volume, name="v")
     if spec.kind != "emulated" or "dir" in spec.options:
         return volume

@@ -177,8 +177,8 @@ def calibrated(before: LeftCounts, again: LeftCounts) -> LeftCounts:
         again: `counts` of today.
     """
     lower = {
-        left: min((before.left.get(left, one), one), key=lambda counted: _confidence(left, counted))
-        for left, one in again.left.items()
+        left: min((before.left.get(left, item), item), key=lambda counted: _confidence(left, counted))
+        for left, item in again.left.items()
     }
     return again.model_copy(update={"left": lower})
 

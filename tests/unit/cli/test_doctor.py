@@ -41,7 +41,7 @@ def test_the_programs_of_percona_toolkit_are_those_that_are_called() -> None:
 def test_a_target_says_what_it_misses_and_how_to_get_it() -> None:
     """Twenty lines of yes and no did not say which target they are for."""
     existing = Means(name="mysqld", present=True, evidence="/usr/sbin/mysqld")
-    absent = Means(name="sysbench", present=False, evidence="not on PATH", mend="apt-get install sysbench")
+    absent = Means(name="sysbench", present=False, evidence="not on PATH", remedy="apt-get install sysbench")
     group = Group(name="target local", needed=(existing, absent))
     assert _heading(group) == "target local: not possible; it needs sysbench"
     assert "fix: apt-get install sysbench" in list(_lines(group))[-1]

@@ -180,7 +180,7 @@ def notes(**changes: object) -> str:
 
 def test_a_probe_on_a_busy_machine_says_so_and_names_no_nearest_profile() -> None:
     probe = probe_of(
-        expected_figures(resolve("ebs-gp3")), held={"randread of 4 KiB, depth 1": 0.4}, foreign_cpu_ratio=0.8
+        expected_figures(resolve("ebs-gp3")), delayed={"randread of 4 KiB, depth 1": 0.4}, foreign_cpu_ratio=0.8
     )
     text = "\n".join(volume_text.probe_notes(probe, []))
     assert "too busy: other work used 80 % of its CPUs" in text

@@ -235,11 +235,11 @@ def probe(
     fio = find_program("fio")
     if not fio.present:
         raise MissingPrerequisite(
-            "a probe needs fio", where="volume probe", evidence=fio.evidence, next_step=fio.mend
+            "a probe needs fio", where="volume probe", evidence=fio.evidence, next_step=fio.remedy
         )
     with volume as open_volume:
         measured = measure(open_volume, fio=fio.evidence, seconds=seconds, watch=console.say)
-    nearest = [] if measured.held else nearest_profiles(measured.figures)
+    nearest = [] if measured.delayed else nearest_profiles(measured.figures)
     if json:
         console.show_json(volume_text.probe_data(measured, nearest))
     else:

@@ -181,7 +181,7 @@ def probe_data(probe: Probe, nearest: Sequence[Nearest]) -> dict[str, Any]:
         "operations": probe.operations,
         "moved_bytes": probe.moved_bytes,
         "emulated_late_share": probe.late_share,
-        "held_back": dict(probe.held),
+        "held_back": dict(probe.delayed),
         "nearest": [
             {"profile": near.profile.profile, "distance": near.distance, "figures": dict(near.figures)}
             for near in nearest
@@ -222,9 +222,9 @@ def _notes_of_volume(probe: Probe) -> Iterator[str]:
 
 
 def _notes_of_machine(probe: Probe) -> Iterator[str]:
-    if probe.held:
+    if probe.delayed:
         phases = ", ".join(
-            f"{phase} (at most {percent(delay_share)} of the time)" for phase, delay_share in probe.held.items()
+            f"{phase} (at most {percent(delay_share)} of the time)" for phase, delay_share in probe.delayed.items()
         )
         yield (
             f"This machine was too busy: other work used {percent(probe.foreign_cpu_ratio)} of its CPUs and "

@@ -13,7 +13,7 @@ from volbench.core.records.layout import DATA, GROUPS, ROLE_TEXTS, component_nam
 from volbench.core.records.run import TargetName, VolumeSpec
 from volbench.errors import UsageError
 
-_WORD = r"[A-Za-z][A-Za-z0-9_-]*"
+_NAME = r"[A-Za-z][A-Za-z0-9_-]*"
 _EXAMPLE = "for instance a=data:path:/mnt/data,log:path:/mnt/log"
 _TARGETS: tuple[TargetName, ...] = ("local", "docker")
 _KINDS = ("path", "nfs", "emulated")
@@ -21,14 +21,14 @@ _KINDS = ("path", "nfs", "emulated")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """One component of a layout's text: the word before the colon, and the SPEC after it."""
+class ComponentText:
+    """One component of a layout's text: its name before the colon, and the SPEC after it."""
 
-    word: str
+    name: str
     spec: str
 
 
-def split_layout(spec: str, kinds: Collection[str]) -> list[Place] | None:
+def split_layout(spec: str, kinds: Collection[str]) -> list[ComponentText] | None:
     """Return the components of a layout; None for the SPEC of one volume.
 
     A component begins with a known word and a colon, or with any word, a colon, and a kind of volume or an absolute
@@ -37,19 +37,26 @@ def split_layout(spec: str, kinds: Collection[str]) -> list[Place] | None:
     Args:
         kinds: words that begin the SPEC of one volume.
     """
-    kind, word = ("|".join(map(re.escape, names)) for names in (kinds, (DATA, *GROUPS)))
-    first = re.match(rf"(?:{_WORD}:(?=(?:{kind}):)|(?:{word}):)", spec)
+    kind, known_name = ("|".join(map(re.escape, names)) for names in (kinds, (DATA, *GROUPS)))
+    first = re.match(rf"(?:{_NAME}:(?=(?:{kind}):)|(?:{known_name}):)", spec)
     if first is None or first[0].rstrip(":") in kinds:
         return None
-    start = rf"(?:{_WORD}:(?=(?:{kind}):|/)|(?:{word}):)"
-    beginnings = [first.start(), *(found.start() + 1 for found in re.finditer(f",{start}", spec))]
+    start = rf"(?:{_NAME}:(?=(?:{kind}):|/)|(?:{known_name}):)"
+    beginnings = [first.start(), *(start_match.start() + 1 for start_match in re.finditer(f",{start}", spec))]
     ends = [*(begin - 1 for begin in beginnings[1:]), len(spec)]
     texts = [spec[begin:end] for begin, end in zip(beginnings, ends, strict=True)]
-    return [Place(word=word, spec=rest) for word, _, rest in (text.partition(":") for text in texts)]
+    return [
+        ComponentText(name=name, spec=spec_text) for name, _, spec_text in (text.partition(":") for text in texts)
+    ]
 
 
 def layout_volume(
-    places: Sequence[Place], *, name: str, spec: str, kinds: Collection[str], parse: Callable[..., VolumeSpec]
+    components: Sequence[ComponentText],
+    *,
+    name: str,
+    spec: str,
+    kinds: Collection[str],
+    parse: Callable[..., VolumeSpec],
 ) -> VolumeSpec:
     """Return the volume of the data with the others as its components. Raise UsageError.
 
@@ -58,20 +65,24 @@ def layout_volume(
         kinds: words that begin the SPEC of one volume.
         parse: returns the volume of one SPEC.
     """
-    _check_words(places, text=f"{name}={spec}")
-    for place in places:
-        if split_layout(place.spec, kinds) is not None or not place.spec:
-            message = f"{place.word!r} is a layout itself" if place.spec else f"{place.word!r} names no volume"
+    _check_names(components, text=f"{name}={spec}")
+    for component in components:
+        if split_layout(component.spec, kinds) is not None or not component.spec:
+            message = (
+                f"{component.name!r} is a layout itself"
+                if component.spec
+                else f"{component.name!r} names no volume"
+            )
             raise _fault(f"{name}={spec}", message, _EXAMPLE)
-    volumes = [parse(place.spec, name=component_name(name, place.word)) for place in places]
-    _check_places(places, volumes, text=f"{name}={spec}")
-    components = [
-        volume.model_copy(update={"roles": GROUPS[place.word]})
-        for place, volume in zip(places, volumes, strict=True)
-        if place.word != DATA
+    volumes = [parse(component.spec, name=component_name(name, component.name)) for component in components]
+    _check_directories(components, volumes, text=f"{name}={spec}")
+    layout = [
+        volume.model_copy(update={"roles": GROUPS[component.name]})
+        for component, volume in zip(components, volumes, strict=True)
+        if component.name != DATA
     ]
-    data = next(place for place in places if place.word == DATA)
-    return parse(data.spec, name=name).model_copy(update={"text": spec, "layout": tuple(components)})
+    data = next(component for component in components if component.name == DATA)
+    return parse(data.spec, name=name).model_copy(update={"text": spec, "layout": tuple(layout)})
 
 
 def component_word(component: VolumeSpec) -> str:
@@ -79,29 +90,29 @@ def component_word(component: VolumeSpec) -> str:
     return component.name.rpartition(".")[2]
 
 
-def _check_words(places: Sequence[Place], *, text: str) -> None:
-    words = [place.word for place in places]
-    for word in words:
-        if word not in (DATA, *GROUPS):
-            hint = suggestion(word, (DATA, *GROUPS)) or _EXAMPLE
-            raise _fault(text, f"{word!r} is no component of a server", hint)
-    if twice := next((word for word in words if words.count(word) > 1), None):
+def _check_names(components: Sequence[ComponentText], *, text: str) -> None:
+    names = [component.name for component in components]
+    for name in names:
+        if name not in (DATA, *GROUPS):
+            hint = suggestion(name, (DATA, *GROUPS)) or _EXAMPLE
+            raise _fault(text, f"{name!r} is no component of a server", hint)
+    if twice := next((name for name in names if names.count(name) > 1), None):
         raise _fault(text, f"{twice!r} occurs twice", "name each component once")
-    if DATA not in words:
+    if DATA not in names:
         raise _fault(text, "the layout has no volume for the data", _EXAMPLE)
-    taken: dict[str, str] = {}
-    for word in words:
-        for role in GROUPS.get(word, ()):
-            if role in taken:
+    name_of: dict[str, str] = {}
+    for name in names:
+        for role in GROUPS.get(name, ()):
+            if role in name_of:
                 raise _fault(
                     text,
-                    f"{taken[role]!r} and {word!r} both name the {ROLE_TEXTS[role]}",
+                    f"{name_of[role]!r} and {name!r} both name the {ROLE_TEXTS[role]}",
                     "name each component once",
                 )
-            taken[role] = word
+            name_of[role] = name
 
 
-def _check_places(places: Sequence[Place], volumes: Sequence[VolumeSpec], *, text: str) -> None:
+def _check_directories(components: Sequence[ComponentText], volumes: Sequence[VolumeSpec], *, text: str) -> None:
     for volume in volumes:
         if volume.kind not in _KINDS:
             raise _fault(
@@ -111,18 +122,18 @@ def _check_places(places: Sequence[Place], volumes: Sequence[VolumeSpec], *, tex
             )
         if "control" in volume.options:
             raise _fault(text, "a server from elsewhere has its own layout", "leave the option `control` out")
-    seen: dict[tuple[str, str], str] = {}
-    for place, volume in zip(places, volumes, strict=True):
+    volume_of: dict[tuple[str, str], str] = {}
+    for component, volume in zip(components, volumes, strict=True):
         if volume.kind == "emulated":
             continue  # each is a volume of its own, whatever its profile
         key = (volume.kind, os.path.normpath(volume.location) if volume.kind == "path" else volume.location)
-        if key in seen:
+        if key in volume_of:
             raise _fault(
                 text,
-                f"{seen[key]!r} and {place.word!r} name the same directory",
+                f"{volume_of[key]!r} and {component.name!r} name the same directory",
                 "give each a volume of its own, or leave one out: it is with the data then",
             )
-        seen[key] = place.word
+        volume_of[key] = component.name
 
 
 def require_target(spec: VolumeSpec, target: TargetName) -> None:

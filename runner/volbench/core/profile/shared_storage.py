@@ -28,9 +28,9 @@ class SharedStorage:
     @property
     def names(self) -> str:
         """Return `a, b and c`; of many volumes the first ones and how many more there are."""
-        shown, more = self.volumes[:NAMES_MAX], len(self.volumes) - NAMES_MAX
-        last = f"{more} more" if more > 0 else shown[-1]
-        return f"{', '.join(shown if more > 0 else shown[:-1])} and {last}"
+        named, more = self.volumes[:NAMES_MAX], len(self.volumes) - NAMES_MAX
+        last = f"{more} more" if more > 0 else named[-1]
+        return f"{', '.join(named if more > 0 else named[:-1])} and {last}"
 
     @property
     def text(self) -> str:

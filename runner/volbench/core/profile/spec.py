@@ -154,8 +154,8 @@ def parse_volume(text: str, *, name: str | None = None) -> VolumeSpec:
             )
     else:
         spec = text
-    if (places := split_layout(spec, KINDS)) is not None:
-        return layout_volume(places, name=name, spec=spec, kinds=KINDS, parse=parse_volume)
+    if (components := split_layout(spec, KINDS)) is not None:
+        return layout_volume(components, name=name, spec=spec, kinds=KINDS, parse=parse_volume)
     kind, location, query = _split(text, spec)
     try:
         KINDS[kind].check_location(location)

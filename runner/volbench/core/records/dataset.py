@@ -18,12 +18,12 @@ def _url_fault(url: str, sha256: str) -> str:
     """Return what is wrong with the address of a dump; empty for none."""
     if not url:
         return "`sha256` is of a `url`, and there is none" if sha256 else ""
-    scheme, _, rest = url.partition("://")
-    if scheme not in ("https", "http", "s3") or not rest or rest.startswith("/"):
+    scheme, _, address = url.partition("://")
+    if scheme not in ("https", "http", "s3") or not address or address.startswith("/"):
         return "a dump's `url` is https://HOST/FILE or s3://BUCKET/KEY"
-    if "@" in rest.partition("/")[0] or _SECRET_IN_URL.search(url):  # every record of the run would have it
+    if "@" in address.partition("/")[0] or _SECRET_IN_URL.search(url):  # every record of the run would have it
         return "the URL has a secret; use s3:// with AWS' credentials, or download the dump and name it by `path`"
-    is_directory = rest.partition("?")[0].endswith("/")
+    is_directory = address.partition("?")[0].endswith("/")
     if is_directory and scheme != "s3":
         return "only s3:// has directories: name a file"
     if scheme != "s3" and not sha256:

@@ -50,16 +50,16 @@ def scripts_of(script: Path) -> list[Path]:
     return [script, *(module for module in modules if module != script)]
 
 
-def with_places(cell: CellSpec, places: Mapping[str, str]) -> CellSpec:
-    """Return the cell with its files where its agent has them: `places` is path here -> path there."""
+def with_places(cell: CellSpec, path_of: Mapping[str, str]) -> CellSpec:
+    """Return the cell with its files where its agent has them: `path_of` is path here -> path there."""
     dataset = cell.dataset
     steps: list[Any] = [
-        step.model_copy(update={key: places.get(getattr(step, key), getattr(step, key))})
+        step.model_copy(update={key: path_of.get(getattr(step, key), getattr(step, key))})
         if (key := file_key(step))
         else step
         for step in cell.steps
     ]
-    path = places.get(dataset.path, dataset.path)
+    path = path_of.get(dataset.path, dataset.path)
     return cell.model_copy(update={"dataset": dataset.model_copy(update={"path": path}), "steps": tuple(steps)})
 
 

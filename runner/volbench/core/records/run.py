@@ -159,7 +159,7 @@ def is_over_budget(events: Iterable[JournalEvent]) -> bool:
 def since_extended(events: Iterable[JournalEvent]) -> tuple[JournalEvent, ...]:
     """Return the events from the last one on that gave a run more cells; all of a run that got none."""
     every = tuple(events)
-    last = max((place for place, event in enumerate(every) if event.event == "run_extended"), default=0)
+    last = max((position for position, event in enumerate(every) if event.event == "run_extended"), default=0)
     return every[last:]
 
 

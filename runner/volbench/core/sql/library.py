@@ -63,13 +63,13 @@ def _library_path() -> Path:
     if own.exists():
         return own
     installed = importlib.util.find_spec(_PACKAGE)
-    places = [] if installed is None else installed.submodule_search_locations or []
-    return next((path for place in places if (path := Path(place) / _NAME).exists()), own)
+    directories = [] if installed is None else installed.submodule_search_locations or []
+    return next((path for directory in directories if (path := Path(directory) / _NAME).exists()), own)
 
 
-def _lack(what: str, path: Path, evidence: str) -> MissingPrerequisite:
+def _lack(message: str, path: Path, evidence: str) -> MissingPrerequisite:
     return MissingPrerequisite(
-        what,
+        message,
         where=str(path),
         evidence=evidence,
         next_step="`make lexer` in a checkout, which needs cargo and gcc; else `pip install` its runner/lexer",
@@ -106,7 +106,7 @@ def as_bytes(sql: str) -> bytes:
 
 def fingerprint_of(sql: bytes, dialect: int) -> bytes:
     """Return the shape of a statement."""
-    return _asked(_library().volbench_fingerprint, sql, len(sql), dialect)
+    return _call_library(_library().volbench_fingerprint, sql, len(sql), dialect)
 
 
 def judged(sql: bytes, allowed: int) -> tuple[int, str]:
@@ -117,7 +117,7 @@ def judged(sql: bytes, allowed: int) -> tuple[int, str]:
     return answer.value, _answer(size).decode("utf-8", "replace")
 
 
-def _asked(function: Callable[..., int], *arguments: object) -> bytes:
+def _call_library(function: Callable[..., int], *arguments: object) -> bytes:
     """Return the text that a function writes; ask again with more room where it needs that."""
     buffer = _BUFFER
     size = function(*arguments, buffer.address, len(buffer.room))
@@ -200,7 +200,7 @@ class ShapeNumbers:
         return numbers, answers.raw
 
     def _take_shapes(self) -> None:
-        text = _asked(self._library.volbench_classes_shapes, self._classes, len(self._shapes))
+        text = _call_library(self._library.volbench_classes_shapes, self._classes, len(self._shapes))
         at = 0
         while at < len(text):
             end = at + 4 + int.from_bytes(text[at : at + 4], "little")

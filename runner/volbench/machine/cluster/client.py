@@ -63,9 +63,9 @@ class LoginFailures(logging.Filter):
         if record.module != "kube_config" or record.levelno < logging.ERROR:
             return True
         lines = [line.strip() for line in record.getMessage().splitlines() if line.strip()]
-        said = _PLUGIN_ENDED.sub("", lines[-1]) if lines else ""
+        message = _PLUGIN_ENDED.sub("", lines[-1]) if lines else ""
         # On a terminal the plugin writes there itself, and the client fails on the text that it has not.
-        self.last = "its own words are above" if "'NoneType' object" in said else said[:EVIDENCE_CHARACTERS]
+        self.last = "its own words are above" if "'NoneType' object" in message else message[:EVIDENCE_CHARACTERS]
         return False
 
 
@@ -177,15 +177,15 @@ class Cluster:
         """
         doing = f"looking for namespace {self.namespace}"
         try:
-            found = self.ask("GET", f"/api/v1/namespaces/{self.namespace}", doing=doing)
+            namespace = self.ask("GET", f"/api/v1/namespaces/{self.namespace}", doing=doing)
         except NotFound as missing:
             raise NAMESPACE_MISSING.at(doing, missing.evidence) from missing
         except MissingPrerequisite as error:
             if error.cause != "no_permission":
                 raise
             return
-        if "deletionTimestamp" in found["metadata"]:
-            raise NAMESPACE_ENDING.at(doing, f"since {found['metadata']['deletionTimestamp']}")
+        if "deletionTimestamp" in namespace["metadata"]:
+            raise NAMESPACE_ENDING.at(doing, f"since {namespace['metadata']['deletionTimestamp']}")
 
     def server_time(self, *, doing: str) -> datetime:
         """Return the API server's time, by the header of an answer: this machine's clock may be wrong."""

@@ -13,6 +13,6 @@ LABEL_LANE = "volbench.org/lane"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "volbench", "app.kubernetes.io/part-of": "volbench"}
 
 
-def object_name(*parts: str) -> str:
+def object_name(*pieces: str) -> str:
     """Return a valid object name: the parts in lower case, with `-` for invalid characters."""
-    return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")[:NAME_CHARACTERS].rstrip("-")
+    return re.sub(r"[^a-z0-9]+", "-", "-".join(pieces).lower()).strip("-")[:NAME_CHARACTERS].rstrip("-")

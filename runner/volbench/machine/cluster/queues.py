@@ -90,9 +90,9 @@ def workload_of(events: Iterable[Object]) -> str:
 
 def why_held(events: Iterable[Object]) -> str:
     """Return what Kueue last said of a Workload that it holds, such as which quota is used up; empty: nothing."""
-    said = [
+    messages = [
         event
         for event in events
         if event["involvedObject"]["kind"] == "Workload" and event.get("reason") not in _ADMITTED
     ]
-    return str(said[-1].get("message", "")).strip() if said else ""
+    return str(messages[-1].get("message", "")).strip() if messages else ""

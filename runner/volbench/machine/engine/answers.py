@@ -12,7 +12,7 @@ from volbench.errors import StepFailed
 COUNT_MAX = 10**30
 """More than picoseconds of all statements of a server's life."""
 _UNREADABLE = (ArithmeticError, LookupError, TypeError, ValueError)
-_SHOWN = 120
+_QUOTED_CHARACTERS = 120
 
 _Parsed = TypeVar("_Parsed")
 Rows = Sequence[Sequence[Any]]
@@ -42,7 +42,7 @@ def _unreadable(noun: str, where: str, error: Exception) -> StepFailed:
     return StepFailed(
         f"the server's answer about {noun} cannot be read",
         where=where,
-        evidence=f"{type(error).__name__}: {str(error)[:_SHOWN]}",
+        evidence=f"{type(error).__name__}: {str(error)[:_QUOTED_CHARACTERS]}",
         next_step="check that the address is the server's own, and what is between it and this machine",
     )
 
@@ -64,15 +64,15 @@ def parse_answer(rows: Rows, parse: Callable[[Any], _Parsed], *, noun: str, wher
         raise _unreadable(noun, where, error) from error
 
 
-def whole(value: Any, *, low: int = 0, high: int = COUNT_MAX) -> int:
+def whole_number(value: Any, *, low: int = 0, high: int = COUNT_MAX) -> int:
     """Return a whole number that a server gave as a number or as text. Raises ValueError, TypeError."""
     text = value.decode() if isinstance(value, bytes | bytearray) else value
     number = int(text)
     if (isinstance(text, float | Decimal) and number != text) or not low <= number <= high:
-        raise ValueError(f"{str(value)[:_SHOWN]!r} where a number of {low} or more was expected")
+        raise ValueError(f"{str(value)[:_QUOTED_CHARACTERS]!r} where a number of {low} or more was expected")
     return number
 
 
 def whole_or_zero(value: Any) -> int:
     """Return 0 for NULL, as sums over no rows are. Raises ValueError."""
-    return 0 if value is None else whole(value)
+    return 0 if value is None else whole_number(value)

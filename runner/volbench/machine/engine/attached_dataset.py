@@ -11,7 +11,7 @@ from volbench.core.base.text import counted
 from volbench.core.records.cell import AttachSpec
 from volbench.core.records.dataset import DatasetSpec
 from volbench.errors import Refused, StepFailed, VolbenchError
-from volbench.machine.engine.answers import reads_answers, whole
+from volbench.machine.engine.answers import reads_answers, whole_number
 from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.engine.dataset import Progress, fill
 
@@ -67,7 +67,7 @@ def remove_attached_dataset(server: AttachedServer, schema: str, *, run_id: str 
         if _DATASET_TABLE.fullmatch(table):
             server.query(f"DROP TABLE `{schema}`.`{table}`")
     server.query(f"DROP TABLE `{schema}`.`{MARK_TABLE}`")
-    if marks and whole(marks[0][1]) and not _tables(server, schema):
+    if marks and whole_number(marks[0][1]) and not _tables(server, schema):
         server.query(f"DROP DATABASE `{schema}`")
 
 

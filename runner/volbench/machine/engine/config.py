@@ -37,8 +37,8 @@ SOCKET_BYTES_MAX = 107
 _CPU_CONSUMER = "performance_schema_consumer_events_statements_cpu"
 
 _LAYOUT_OPTIONS = {
-    option: f"name the volume of its files: --volume a=data:SPEC,{word}:SPEC"
-    for option, word in {
+    option: f"name the volume of its files: --volume a=data:SPEC,{component}:SPEC"
+    for option, component in {
         "innodb_doublewrite_dir": "doublewrite",
         "innodb_log_group_home_dir": "redo",
         "innodb_temp_tablespaces_dir": "tmp",

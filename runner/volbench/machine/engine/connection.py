@@ -138,7 +138,7 @@ def check_client(argv: Sequence[str]) -> None:
 
     MariaDB's programs are kept from it by what is in their option file, MySQL's by nothing.
     """
-    options = next((word.partition("=")[2] for word in argv if word.startswith("--defaults-file=")), "")
+    options = next((argument.partition("=")[2] for argument in argv if argument.startswith("--defaults-file=")), "")
     if options:
         check_program(argv[0], account_from(read_option_file(Path(options))))
 

@@ -123,9 +123,9 @@ def _table_names(server: Server | AttachedServer, dataset: DatasetSpec) -> list[
 
 def table_record(server: Server | AttachedServer, schema: str, table: str) -> TableRecord:
     """Return row count and checksum of a table."""
-    place = f"`{schema}`.{quoted_name(table)}"
-    ((count,),) = server.query(f"SELECT COUNT(*) FROM {place}")  # noqa: S608 - a quoted name
-    ((_, checksum),) = server.query(f"CHECKSUM TABLE {place}")
+    qualified_name = f"`{schema}`.{quoted_name(table)}"
+    ((count,),) = server.query(f"SELECT COUNT(*) FROM {qualified_name}")  # noqa: S608 - a quoted name
+    ((_, checksum),) = server.query(f"CHECKSUM TABLE {qualified_name}")
     return TableRecord(rows=int(count), checksum=None if checksum is None else int(checksum))
 
 

@@ -39,9 +39,9 @@ class _MountAttributes(ctypes.Structure):
 
 def closed_parent(path: str, user: int) -> str | None:
     """Return the uppermost directory above a path that a user in no group of others cannot enter; None if none."""
-    parts = os.path.realpath(path).split("/")[1:-1]
-    for number in range(len(parts) + 1):
-        parent = "/" + "/".join(parts[:number])
+    components = os.path.realpath(path).split("/")[1:-1]
+    for number in range(len(components) + 1):
+        parent = "/" + "/".join(components[:number])
         status = os.stat(parent)
         of_others = stat.S_IXGRP if status.st_gid == user else stat.S_IXOTH
         if not status.st_mode & (stat.S_IXUSR if status.st_uid == user else of_others):
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     end = arguments.index("--")
     user, directories, command = int(arguments[0]), arguments[1:end], list(arguments[end + 1 :])
-    program = _found(command[0])
+    program = _program_path(command[0])
     paths = [os.path.realpath(directory) for directory in directories]
     readable = {path for path in _installation(program) if closed_parent(path, user) is not None}
     closed = {parent for path in (*paths, *readable) if (parent := closed_parent(path, user)) is not None}
@@ -87,15 +87,15 @@ def _installation(program: str) -> set[str]:
     }
 
 
-def _found(name: str) -> str:
+def _program_path(name: str) -> str:
     """Return the path of a program; found now, since the interpreter's own modules may be out of sight later."""
     directories = os.environ.get("PATH", os.defpath).split(":")
     paths = [name] if "/" in name else [f"{directory}/{name}" for directory in directories if directory[:1] == "/"]
     return next((path for path in paths if os.access(path, os.X_OK)), paths[-1])
 
 
-def _is_below(path: str, others: set[str]) -> bool:
-    return any(path != other and path.startswith(f"{other.rstrip('/')}/") for other in others)
+def _is_below(path: str, paths: set[str]) -> bool:
+    return any(path != parent and path.startswith(f"{parent.rstrip('/')}/") for parent in paths)
 
 
 def _say(text: str) -> None:

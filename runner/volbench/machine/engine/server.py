@@ -90,8 +90,8 @@ class Server:
         # A second agent cannot run the binary while the server runs.
         identity_file = self.control_dir / _IDENTITY_FILE
         if identity_file.exists():
-            known = safe_files.read_beside(identity_file, bytes_max=_OWN_FILE_BYTES_MAX)
-            return require_version(self.spec, ServerIdentity(**parse_json(known)))
+            text = safe_files.read_beside(identity_file, bytes_max=_OWN_FILE_BYTES_MAX)
+            return require_version(self.spec, ServerIdentity(**parse_json(text)))
         output = ""
         for binary in _BINARIES[self.spec.flavor]:
             ran = self.supervisor.run(
@@ -321,8 +321,10 @@ class Server:
 
     def _volume_trouble(self) -> VolumeTrouble | None:
         """Return what is wrong with the volume of the data, or else with one of the layout's others."""
-        places = self._files.data_dirs
-        return next((found for place in places if (found := check_volume_state(place)) is not None), None)
+        directories = self._files.data_dirs
+        return next(
+            (trouble for directory in directories if (trouble := check_volume_state(directory)) is not None), None
+        )
 
     def _raise_start_timeout(self, last: str) -> None:
         trouble = self._volume_trouble()

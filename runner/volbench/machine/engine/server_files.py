@@ -68,8 +68,8 @@ class ServerFiles:
         """Return the command for the supervisor. The server's directories are its user's then."""
         if self.user is None:
             return list(argv)
-        others = dict.fromkeys((self._tmp_dir, self.directory, *self._role_dirs.values()))
-        return enclosed(self.user, self._data_dir, tuple(others), argv)
+        directories = dict.fromkeys((self._tmp_dir, self.directory, *self._role_dirs.values()))
+        return enclosed(self.user, self._data_dir, tuple(directories), argv)
 
     def write_init(self, statements: Sequence[str]) -> None:
         """Write what the first start executes."""
@@ -132,8 +132,8 @@ class ServerFiles:
 
     @property
     def _tmp_dir(self) -> Path:
-        beside = self._data_dir.parent / "tmp"  # on the volume, where a server's would be
-        return self._role_dirs.get("tmp", beside)
+        tmp_dir = self._data_dir.parent / "tmp"  # on the volume, where a server's would be
+        return self._role_dirs.get("tmp", tmp_dir)
 
     @cached_property
     def _role_dirs(self) -> dict[Role, Path]:

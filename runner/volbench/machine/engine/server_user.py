@@ -37,15 +37,15 @@ def server_user(data_dir: Path) -> int | None:
     return owner if owner in USERS else user
 
 
-def enclosed(user: int, data_dir: Path, others: Sequence[Path], argv: Sequence[str]) -> list[str]:
+def enclosed(user: int, data_dir: Path, other_directories: Sequence[Path], argv: Sequence[str]) -> list[str]:
     """Return the command that becomes the user and runs a server, which may write to these directories alone.
 
     They are the user's then. Raises MissingPrerequisite, Refused.
     """
     user = hand_to_user(data_dir, user)
-    for directory in others:
+    for directory in other_directories:
         hand_to_user(directory, user)
-    directories = (data_dir, *others)
+    directories = (data_dir, *other_directories)
     if not has_mount_namespaces():
         open_parents(directories, user)
     return [*isolated_python_command(_ENCLOSURE), str(user), *map(str, directories), "--", *argv]

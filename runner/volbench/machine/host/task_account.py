@@ -127,10 +127,10 @@ class TaskAccount:
             children: of all processes, as `walk_processes` returned them; None: they are looked up.
             rarely: they are looked up rarely: a process that is new counts from now on, not from its begin.
         """
-        known = self._files.processes()
+        processes = self._files.processes()
         pids = tree(self._roots, excluded=self._excluded, proc=self._proc, children=children)
         for pid in pids:
-            counts_from_its_begin = self._begun and (not rarely or pid in known)
+            counts_from_its_begin = self._begun and (not rarely or pid in processes)
             for last, now in self._files.changes(pid):
                 before = last or ((0, 0) if counts_from_its_begin else now)
                 self._cpu_ns += max(0, now[0] - before[0])
@@ -265,8 +265,8 @@ def walk_processes(proc: Path = PROC) -> ProcessWalk:
     for entry in entries(proc):
         if entry.isdecimal():
             with suppress(OSError, ValueError, IndexError):
-                names, _, rest = contents(f"{proc}/{entry}/stat").rpartition(b")")
-                fields = rest.split()  # state, parent, ..., flags (6), ..., user and system time (11, 12)
+                names, _, fields_text = contents(f"{proc}/{entry}/stat").rpartition(b")")
+                fields = fields_text.split()  # state, parent, ..., flags (6), ..., user and system time (11, 12)
                 children.setdefault(int(fields[1]), []).append(int(entry))
                 name = names.partition(b"(")[2]
                 if name.startswith(_IO_WORKER_NAMES) and int(fields[6]) & _KERNEL_THREAD:

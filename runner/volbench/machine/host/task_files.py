@@ -114,8 +114,8 @@ class TaskFiles:
 def entries(directory: Path | str) -> list[str]:
     """Return the names in a directory; none where it cannot be read."""
     try:
-        with os.scandir(directory) as found:
-            return [entry.name for entry in found]
+        with os.scandir(directory) as entries:
+            return [entry.name for entry in entries]
     except OSError:
         return []
 

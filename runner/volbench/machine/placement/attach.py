@@ -79,8 +79,8 @@ def parse_dsn(dsn: str, *, option_file: str = "") -> AttachSpec:
         )
     options = parse_qs(url.query)
     if set(options) - _DSN_OPTIONS or url.fragment:
-        known = ", ".join(sorted(_DSN_OPTIONS))
-        raise UsageError(f"the DSN has an unknown option (known: {known})", where=where)
+        known_names = ", ".join(sorted(_DSN_OPTIONS))
+        raise UsageError(f"the DSN has an unknown option (known: {known_names})", where=where)
     values = {name.replace("-", "_"): texts[0] for name, texts in options.items()}
     socket = values.pop("socket", "")
     files = {name: str(Path(values[name]).absolute()) for name in TLS_KEYS[1:] if values.get(name)}

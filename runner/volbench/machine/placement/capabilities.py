@@ -26,7 +26,7 @@ class Means:
     name: str
     present: bool
     evidence: str
-    mend: str = ""
+    remedy: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,36 +73,36 @@ def find_program(*names: str, package: str = "", path: str | None = None) -> Mea
         program_path = programs.find_program(name, path=SEARCH_PATH if path is None else path)
         if program_path:
             return Means(name=names[0], present=True, evidence=program_path)
-    mend = f"apt-get install --no-install-recommends {package or names[0]}"
-    return Means(name=names[0], present=False, evidence=f"no {' or '.join(names)} on PATH", mend=mend)
+    remedy = f"apt-get install --no-install-recommends {package or names[0]}"
+    return Means(name=names[0], present=False, evidence=f"no {' or '.join(names)} on PATH", remedy=remedy)
 
 
 def docker_engine(*, timeout_s: float = ASK_TIMEOUT_S) -> Means:
     """Test whether a Docker engine answers; evidence is its version, or the error."""
     if programs.find_program("docker", path=SEARCH_PATH) is None:
-        return Means(name="docker", present=False, evidence="no docker command on PATH", mend="make engine")
+        return Means(name="docker", present=False, evidence="no docker command on PATH", remedy="make engine")
     answer = ask(["docker", "version", "--format", "{{.Server.Version}}"], timeout_s=timeout_s)
     if answer.code == 0:
         return Means(name="docker", present=True, evidence=f"engine {answer.last_line}")
     denied = "permission denied" in answer.output
-    mend = "sudo usermod -aG docker $USER, then log in again" if denied else "make engine"
-    return Means(name="docker", present=False, evidence=answer.last_line, mend=mend)
+    remedy = "sudo usermod -aG docker $USER, then log in again" if denied else "make engine"
+    return Means(name="docker", present=False, evidence=answer.last_line, remedy=remedy)
 
 
 def docker_image(name: str) -> Means:
     """Test for an image in the local engine; never pull."""
     answer = ask(["docker", "image", "inspect", "--format", "{{.Id}}", name])
     present = answer.code == 0
-    return Means(name=name, present=present, evidence=answer.last_line, mend="" if present else "make images")
+    return Means(name=name, present=present, evidence=answer.last_line, remedy="" if present else "make images")
 
 
 def database_server() -> Means:
     """Test for a mysqld or mariadbd that the local target can start; evidence is its path and version."""
     program = find_program("mysqld", "mariadbd", package="mariadb-server-core")
     if not program.present:
-        return Means(name="mysqld", present=False, evidence=program.evidence, mend="make local")
+        return Means(name="mysqld", present=False, evidence=program.evidence, remedy="make local")
     answer = ask([program.evidence, "--no-defaults", "--version"])
-    return Means(name="mysqld", present=answer.code == 0, evidence=answer.last_line, mend="make local")
+    return Means(name="mysqld", present=answer.code == 0, evidence=answer.last_line, remedy="make local")
 
 
 def local_server_tools() -> Means:
@@ -112,7 +112,7 @@ def local_server_tools() -> Means:
         return server
     sysbench = find_program("sysbench")
     if not sysbench.present:
-        return Means(name="mysqld", present=False, evidence=sysbench.evidence, mend="make local")
+        return Means(name="mysqld", present=False, evidence=sysbench.evidence, remedy="make local")
     return Means(name="mysqld", present=True, evidence=f"{server.evidence}; {sysbench.evidence}")
 
 
@@ -121,8 +121,8 @@ def fuse_and_loop() -> Means:
     lacks = lacks_for_emulation()
     lacks += [f"no {name}" for name in ("losetup", "mkfs.xfs", "mkfs.ext4") if not find_program(name).present]
     if lacks:
-        mend = "as root, on a kernel with FUSE and loop devices: apt-get install mount xfsprogs e2fsprogs"
-        return Means(name="emulator", present=False, evidence=", ".join(lacks), mend=mend)
+        remedy = "as root, on a kernel with FUSE and loop devices: apt-get install mount xfsprogs e2fsprogs"
+        return Means(name="emulator", present=False, evidence=", ".join(lacks), remedy=remedy)
     return Means(
         name="emulator", present=True, evidence="root, /dev/fuse, /dev/loop-control, losetup, mkfs.xfs, mkfs.ext4"
     )
@@ -137,7 +137,7 @@ def lacks_for_emulation() -> list[str]:
 def chromium() -> Means:
     """Test for a Chromium of the distribution or of the vendor, for the tests of the HTML report."""
     program = find_program(*CHROMIUM_NAMES, package="chromium")
-    return Means(name="browser", present=program.present, evidence=program.evidence, mend=program.mend)
+    return Means(name="browser", present=program.present, evidence=program.evidence, remedy=program.remedy)
 
 
 def nfs_client(filesystems: Path = Path("/proc/filesystems")) -> Means:
@@ -148,16 +148,16 @@ def nfs_client(filesystems: Path = Path("/proc/filesystems")) -> Means:
         return Means(name="nfs", present=False, evidence=f"{filesystems}: {error.strerror}")
     present = "nfs" in names or "nfs4" in names
     evidence = f"{filesystems} {'lists' if present else 'does not list'} nfs"
-    return Means(name="nfs", present=present, evidence=evidence, mend="" if present else "modprobe nfs")
+    return Means(name="nfs", present=present, evidence=evidence, remedy="" if present else "modprobe nfs")
 
 
 def kubernetes() -> Means:
     """Test whether the cluster of the current kubectl context is ready."""
     if not find_program("kubectl").present:
-        return Means(name="kubernetes", present=False, evidence="no kubectl on PATH", mend="install kubectl")
+        return Means(name="kubernetes", present=False, evidence="no kubectl on PATH", remedy="install kubectl")
     answer = ask(["kubectl", "get", "--raw", "/readyz", "--request-timeout=5s"])
-    mend = "" if answer.code == 0 else "point KUBECONFIG at a cluster that answers"
-    return Means(name="kubernetes", present=answer.code == 0, evidence=answer.last_line, mend=mend)
+    remedy = "" if answer.code == 0 else "point KUBECONFIG at a cluster that answers"
+    return Means(name="kubernetes", present=answer.code == 0, evidence=answer.last_line, remedy=remedy)
 
 
 def root_rights(environment: Mapping[str, str] = os.environ) -> Means:
@@ -168,4 +168,6 @@ def root_rights(environment: Mapping[str, str] = os.environ) -> Means:
         command = ["sudo", "-v"] if os.isatty(0) and not environment.get("CI") else ["sudo", "-n", "true"]
         if command[-1] == "-v" or ask(command).code == 0:
             return Means(name="root", present=True, evidence="through sudo")
-    return Means(name="root", present=False, evidence="neither root nor sudo", mend="run as root, or install sudo")
+    return Means(
+        name="root", present=False, evidence="neither root nor sudo", remedy="run as root, or install sudo"
+    )

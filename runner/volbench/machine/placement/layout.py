@@ -24,10 +24,10 @@ def component_places(
     """
     return tuple(
         ComponentPlaces(
-            name=(word := component_word(component.spec)),
+            name=(role := component_word(component.spec)),
             roles=component.spec.roles,
-            volume_dir=directory(component, word),
-            emulator_socket=socket(component, word) if component.emulator_socket else "",
+            volume_dir=directory(component, role),
+            emulator_socket=socket(component, role) if component.emulator_socket else "",
             emulated=emulated_spec(component),
             host_volume=component.facts,
         )

@@ -47,10 +47,10 @@ class KnownProcess:
         try:
             with safe_files.held_directory(path.parent) as descriptor:
                 raw = parse_json(safe_files.read_regular(descriptor, path.name, bytes_max=_PID_FILE_BYTES_MAX))
-            known = cls(pid=int(raw["pid"]), start_ticks=int(raw["start_ticks"]))
+            process = cls(pid=int(raw["pid"]), start_ticks=int(raw["start_ticks"]))
         except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return None
-        return known if 0 < known.pid <= _PID_MAX else None
+        return process if 0 < process.pid <= _PID_MAX else None
 
     def write(self, path: Path) -> None:
         """Write the pid file."""

@@ -51,12 +51,12 @@ class LayoutVolume(VolumeBase):
 
 def _refuse_one_directory(volumes: Sequence[OpenVolume]) -> None:
     """Raise UsageError for two components in one directory, also through links and mounts."""
-    seen: dict[tuple[int, int], OpenVolume] = {}
+    volume_of: dict[tuple[int, int], OpenVolume] = {}
     for volume in volumes:
         if volume.host_path is None:
             continue
         status = volume.host_path.stat()
-        first = seen.setdefault((status.st_dev, status.st_ino), volume)
+        first = volume_of.setdefault((status.st_dev, status.st_ino), volume)
         if first is not volume:
             raise UsageError(
                 f"{first.name} and {volume.name} are the same directory",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid:
+class TickGrid:
     """Tick n is due at `zero_monotonic_ns` + n * `interval_ns` on CLOCK_MONOTONIC."""
 
     zero_monotonic_ns: int

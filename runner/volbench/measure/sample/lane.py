@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 
 from volbench.core.base.text import counted
-from volbench.measure.sample.grid import Grid
+from volbench.measure.sample.grid import TickGrid
 from volbench.measure.sample.interface import Changed, Presence, Reading, Sampler, Unavailable, Values
 from volbench.measure.sample.raw import RawWriter
 from volbench.measure.sample.sources import Lane
@@ -39,7 +39,7 @@ def reason_of(error: Exception) -> str:
 class LaneThread(threading.Thread):
     """Runs until `stop` is set. `begun` is set once it is known which sources are there, and these are read."""
 
-    def __init__(self, lane: Lane, grid: Grid, raw: RawWriter, stop: threading.Event) -> None:
+    def __init__(self, lane: Lane, grid: TickGrid, raw: RawWriter, stop: threading.Event) -> None:
         super().__init__(name=f"sample-{lane.samplers[0].source}", daemon=True)
         self._lane = lane
         self._grid = grid

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from volbench.machine.host.task_files import raise_descriptor_limit
 from volbench.measure.sample.config import READY, STDIN, SamplingConfig, read_config
-from volbench.measure.sample.grid import Grid
+from volbench.measure.sample.grid import TickGrid
 from volbench.measure.sample.interface import Presence
 from volbench.measure.sample.lane import LaneThread
 from volbench.measure.sample.raw import RawWriter
@@ -41,7 +41,7 @@ def run(config: SamplingConfig, raw: RawWriter | None = None) -> bool:
     parent = config.parent_pid or os.getppid()
     _raise_priority()
     raise_descriptor_limit()  # for the files of the server's threads
-    grid = Grid(zero_monotonic_ns=config.zero_monotonic_ns, interval_ns=round(config.interval_s * 1e9))
+    grid = TickGrid(zero_monotonic_ns=config.zero_monotonic_ns, interval_ns=round(config.interval_s * 1e9))
     raw = RawWriter(Path(config.raw_file)) if raw is None else raw
     raw.header(interval_s=config.interval_s, zero_monotonic_ns=config.zero_monotonic_ns)
     for source in not_requested(config):

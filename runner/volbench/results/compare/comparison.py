@@ -256,14 +256,14 @@ def _judge_family(family: Sequence[Prepared], baseline: str, margin: float, leve
     weights = level.weights(len(tested)) if all(p.row.primary for p in family) else None
     corrected = holm(p_values) if weights is None else fallback(p_values, weights)
     adjusted = dict(zip((p.row.metric for p in tested), corrected, strict=True))
-    parts = dict(zip(adjusted, weights or [1 / len(tested)] * len(tested), strict=True)) if tested else {}
+    weight_of = dict(zip(adjusted, weights or [1 / len(tested)] * len(tested), strict=True)) if tested else {}
     comparisons = []
     for prepared in family:
         comparison = _undecided(prepared, baseline, margin, level)
         if prepared.shift is not None:
             comparison = _decide(comparison, prepared.shift, adjusted.get(prepared.row.metric))
-            part = parts.get(prepared.row.metric) or 1.0
-            needed = _still_needed(comparison, prepared, weight=part)
+            alpha_share = weight_of.get(prepared.row.metric) or 1.0
+            needed = _still_needed(comparison, prepared, weight=alpha_share)
             comparison = replace(comparison, runs_needed=needed)
         if prepared.open_reason:
             late = prepared.open_reason == LATE_MAY_EXPLAIN  # further cells are as late

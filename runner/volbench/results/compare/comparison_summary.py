@@ -77,7 +77,7 @@ def certain_among(pairs: Sequence[PairSummary]) -> frozenset[str]:
             for pair in pairs
             if pair.verdict in (verdict, "mixed") and pair.relative_p is not None
         )
-        ranks = [rank for rank, (part, _) in enumerate(relative, 1) if part <= rank / len(pairs)]
+        ranks = [rank for rank, (relative_p, _) in enumerate(relative, 1) if relative_p <= rank / len(pairs)]
         certain.update(candidate for _, candidate in relative[: max(ranks, default=0)])
     return frozenset(certain)
 

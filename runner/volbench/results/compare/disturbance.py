@@ -102,10 +102,10 @@ class CpuUse:
         """
         if self.runnable is None or self.run_delay is None:
             return None
-        others = max(0.0, self.runnable - 1 - self.own - self.run_delay)
+        waiting_others = max(0.0, self.runnable - 1 - self.own - self.run_delay)
         if self.own > 0:
-            others = min(others, self.foreign * (self.own + self.run_delay) / self.own)
-        return others / (others + self.cpus)
+            waiting_others = min(waiting_others, self.foreign * (self.own + self.run_delay) / self.own)
+        return waiting_others / (waiting_others + self.cpus)
 
     @property
     def held_share(self) -> float:
@@ -179,29 +179,29 @@ def delayable_share(*, clients: int | None, reading: float | None, lateness_s_pe
 
 
 def bounds(
-    metrics: Mapping[str, MetricValue], name: str, *, held: float, open_loop: bool, window_s: float
+    metrics: Mapping[str, MetricValue], name: str, *, delayed: float, open_loop: bool, window_s: float
 ) -> Interval:
     """The interval in which a figure lies without the disturbance; it contains the figure. See the module.
 
     Args:
         metrics: of the step; name: one with a direction.
-        held: as `held_share` gives it. open_loop: whether the load comes at a fixed rate.
+        delayed: as `held_share` gives it. open_loop: whether the load comes at a fixed rate.
         window_s: length of the step.
     """
     metric = metrics[name]
     value, span = metric.value, CATALOGUE[name].span if name in CATALOGUE else ""
     if metric.better == "higher":
-        is_rate = span == "window" and held < 1 and not open_loop
-        return (value, value / (1 - held) if is_rate else math.inf)
-    if held == 0:
+        is_rate = span == "window" and delayed < 1 and not open_loop
+        return (value, value / (1 - delayed) if is_rate else math.inf)
+    if delayed == 0:
         return (value, value)
     if span == "window":
-        return ((1 - held) * value, value)
+        return ((1 - delayed) * value, value)
     if name in LATENCY_NAMES:
-        return (0.0 if open_loop else _latency_low(metrics, name, held), value)
+        return (0.0 if open_loop else _latency_low(metrics, name, delayed), value)
     # An uninterrupted part of the window: at most all of the held time lies in it.
     scale = _PER_SECOND.get(metric.unit, math.inf) if span == "part" else math.inf
-    return (max(0.0, value - held * window_s * scale), value)
+    return (max(0.0, value - delayed * window_s * scale), value)
 
 
 def _latency_low(metrics: Mapping[str, MetricValue], name: str, share: float) -> float:

@@ -68,7 +68,7 @@ def figure_row(cells: Sequence[CellRow], name: str) -> FigureRow | None:
     if standing is None:
         return None
     metric: MetricValue = cells[0].metrics[name]
-    others = {other: [value for of, value in values if of == other] for other in STANDINGS if other != standing}
+    values_of = {name: [value for of, value in values if of == name] for name in STANDINGS if name != standing}
     return FigureRow(
         volume=cells[0].volume,
         step=cells[0].step,
@@ -79,9 +79,9 @@ def figure_row(cells: Sequence[CellRow], name: str) -> FigureRow | None:
         standing=standing,
         cells=len(chosen),
         excluded=tuple(
-            ExcludedRow(standing=other, cells=len(found), low=min(found), high=max(found))
-            for other, found in others.items()
-            if found
+            ExcludedRow(standing=standing, cells=len(values_found), low=min(values_found), high=max(values_found))
+            for standing, values_found in values_of.items()
+            if values_found
         ),
     )
 

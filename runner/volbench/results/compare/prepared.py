@@ -205,16 +205,16 @@ def _used(rows: Sequence[Row], *, disturbed: bool) -> list[Row]:
 
 def _side(rows: Sequence[Row], used: Sequence[Row], shared: Sequence[str]) -> Side:
     """Return one volume's values, of those rows that are used and, where nodes are blocks, on shared ones."""
-    kept = [(row.value, row) for row in used if row.value is not None and (not shared or row.node in shared)]
-    kept.sort(key=lambda entry: entry[1].cell)  # sums depend on the order
+    usable = [(row.value, row) for row in used if row.value is not None and (not shared or row.node in shared)]
+    usable.sort(key=lambda entry: entry[1].cell)  # sums depend on the order
     standing, figure = figure_of_rows(rows)
     return Side(
-        values=tuple(value for value, _ in kept),
-        excluded_runs=len(rows) - len(kept),
-        bounds=tuple((value, value) if row.valid or row.bounds is None else row.bounds for value, row in kept),
-        disturbed=sum(not row.valid for _, row in kept),
-        nodes=tuple(row.node for _, row in kept),
-        blocks=tuple(row.block for _, row in kept),
+        values=tuple(value for value, _ in usable),
+        excluded_runs=len(rows) - len(usable),
+        bounds=tuple((value, value) if row.valid or row.bounds is None else row.bounds for value, row in usable),
+        disturbed=sum(not row.valid for _, row in usable),
+        nodes=tuple(row.node for _, row in usable),
+        blocks=tuple(row.block for _, row in usable),
         standing=standing,
         figure=figure,
     )

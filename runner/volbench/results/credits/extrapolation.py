@@ -45,7 +45,7 @@ def ahead(limits: Limits, work: Work) -> Extrapolation | None:
         limits: holding the balances at the end of the history.
         work: the history.
     """
-    spread = relative_error(work.iops[work.known])
+    spread = relative_error(work.iops[work.is_known])
     if spread is None or not np.isfinite(work.interval_s).all():
         return None
     usual = forecast(limits, work.mean())

@@ -157,7 +157,7 @@ def _history(limits: Limits, work: Work, replayed: Replay) -> Forecast:
             mib_per_s=_mean((work.read_bytes_per_s + work.write_bytes_per_s) * share, weights) / 2**20,
             share=_mean(share, weights),
         )
-    lengths_s = np.where(work.known, work.interval_s, 0.0)
+    lengths_s = np.where(work.is_known, work.interval_s, 0.0)
     return Forecast(
         bucket=bucket,
         exhausted_after_s=None if main is None else replayed.exhausted_after_s[main],

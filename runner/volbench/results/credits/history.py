@@ -30,7 +30,7 @@ _EPOCH_FROM_S = 1e8  # a number of seconds from here on (1973) is a date, not a 
 _EPOCH_MS_FROM = 1e11  # and from here on (1973 in ms) a number of milliseconds
 TIME_NAMES = ("t", "time", "timestamp", "date", "datetime", "ts")
 _SPLIT = ("reads_per_s", "writes_per_s", "read_mib_per_s", "write_mib_per_s")
-_WHOLE = ("iops", "mib_per_s")
+_TOTALS = ("iops", "mib_per_s")
 _LAYOUT = (
     "t,iops[,mib_per_s] or t,reads_per_s,writes_per_s[,read_mib_per_s,write_mib_per_s] (t or time: s, ms, ISO)"
 )
@@ -74,7 +74,7 @@ def read_plain_series(path: Path, assumed: Defaults) -> History:
     """A plain series, also packed or in UTF-16. Raises UsageError for what is no such file, with what is wrong."""
     name, text = _only_text(path)
     columns = _with_time(_json_columns(text, path) if name.endswith(".json") else _csv_columns(text, path))
-    unknown = set(columns) - {"t", *_SPLIT, *_WHOLE}
+    unknown = set(columns) - {"t", *_SPLIT, *_TOTALS}
     if "t" not in columns or unknown or not ({"iops"} <= set(columns) or {*_SPLIT[:2]} <= set(columns)):
         raise UsageError(
             "not a plain series",
@@ -103,7 +103,10 @@ def _with_time(columns: Mapping[str, Floats]) -> dict[str, Floats]:
         return dict(columns)
     t_s = columns[named]
     in_ms = bool(len(t_s)) and float(np.nanmedian(t_s)) > _EPOCH_MS_FROM
-    return {"t": t_s / 1000.0 if in_ms else t_s, **{name: one for name, one in columns.items() if name != named}}
+    return {
+        "t": t_s / 1000.0 if in_ms else t_s,
+        **{name: values for name, values in columns.items() if name != named},
+    }
 
 
 def _rates(columns: Mapping[str, Floats], assumed: Defaults) -> tuple[list[Floats], list[Floats | None]]:
@@ -120,15 +123,16 @@ def _rates(columns: Mapping[str, Floats], assumed: Defaults) -> tuple[list[Float
 
 def _only_text(path: Path) -> tuple[str, str]:
     """Name and text of a file, or of the only one that is packed in it."""
-    found = list(contents(path))
-    if len(found) != 1 or found[0].problem:
+    candidates = list(contents(path))
+    if len(candidates) != 1 or candidates[0].problem:
         raise UsageError(
             "this is not one file that can be read",
             where=str(path),
-            evidence=next((one.problem for one in found), "") or f"it holds {counted(len(found), 'file')}",
+            evidence=next((candidate.problem for candidate in candidates), "")
+            or f"it holds {counted(len(candidates), 'file')}",
             next_step=f"give one file with {_LAYOUT}",
         )
-    return found[0].name, found[0].text
+    return candidates[0].name, candidates[0].text
 
 
 def _csv_columns(text: str, path: Path) -> dict[str, Floats]:

@@ -47,7 +47,7 @@ def observed_dump(history: History, dump_bytes: float, *, window_s: float | None
     slow = np.zeros(len(ends_s), dtype=bool)
     for begin_s, end_s in history.slow:
         slow |= (begins_s < end_s) & (ends_s > begin_s)
-    rates = work.read_bytes_per_s[slow & work.known]
+    rates = work.read_bytes_per_s[slow & work.is_known]
     if not len(rates) or rates.max() <= 0:
         return None
     reading = rates[rates >= READING_MIN * rates.max()]

@@ -49,7 +49,7 @@ class Price(Record):
 
     @model_validator(mode="after")
     def _is_of_one_thing(self) -> Price:
-        if sum(part is not None for part in (self.parameter, self.traffic, self.disks)) != 1:
+        if sum(charge is not None for charge in (self.parameter, self.traffic, self.disks)) != 1:
             raise ValueError("a price is of a parameter, of traffic, or of disks")
         if (self.disks is None) != (self.number is None) or (self.disks is None) == (self.price is None):
             raise ValueError("disks need their number and have prices of their own; everything else needs a price")
@@ -130,14 +130,14 @@ def monthly_cost(
     if charges is None or not all(_is_for(charge, parameters) for charge in charges):
         return None
     traffic = {"read": read_bytes_per_s * _SECONDS_IN_MONTH, "write": write_bytes_per_s * _SECONDS_IN_MONTH}
-    parts = [_part(prices, charge, parameters, traffic) for charge in charges]
-    if None in parts:
+    charges_priced = [_priced(prices, charge, parameters, traffic) for charge in charges]
+    if None in charges_priced:
         return None
-    known = [part for part in parts if part is not None]
+    priced = [charge for charge in charges_priced if charge is not None]
     return Cost(
-        month=sum(part.month for part in known),
-        assumed=any(part.assumed and part.month > 0 for part in known),
-        without=tuple(dict.fromkeys(text for part in known for text in part.without)),
+        month=sum(charge.month for charge in priced),
+        assumed=any(charge.assumed and charge.month > 0 for charge in priced),
+        without=tuple(dict.fromkeys(text for charge in priced for text in charge.without)),
     )
 
 
@@ -146,7 +146,7 @@ def _is_for(charge: Price, parameters: Mapping[str, Value]) -> bool:
     return all(str(parameters.get(key)) == value for key, value in charge.only.items())
 
 
-def _part(
+def _priced(
     prices: Prices, charge: Price, parameters: Mapping[str, Value], traffic: Mapping[str, float]
 ) -> Cost | None:
     """Return one part of a month's price; None where the disks have no price."""

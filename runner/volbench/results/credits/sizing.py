@@ -84,7 +84,7 @@ def alternatives(profile: str, options: Mapping[str, str], work: Work, prices: P
     sized = [smallest(name, volume.size_bytes, work, prices, options=base) for name, base in candidates]
     return sorted(
         (alternative for alternative in sized if alternative is not None),
-        key=lambda one: (math.inf if one.cost is None else one.cost.month, one.profile),
+        key=lambda sized: (math.inf if sized.cost is None else sized.cost.month, sized.profile),
     )
 
 
@@ -128,7 +128,7 @@ def instances(work: Work, prices: Prices) -> list[InstanceAlternative]:
             cost = None if price is None else Cost(month=price.hour * HOURS_IN_MONTH, assumed=price.assumed)
             alternatives_found.append(InstanceAlternative(instance=name, cost=cost))
     return sorted(
-        alternatives_found, key=lambda one: (math.inf if one.cost is None else one.cost.month, one.instance)
+        alternatives_found, key=lambda sized: (math.inf if sized.cost is None else sized.cost.month, sized.instance)
     )
 
 

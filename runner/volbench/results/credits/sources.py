@@ -40,7 +40,7 @@ _BALANCE = "balance_percent"
 _BALANCE_BYTES = "balance_bytes"
 _ALL_TRAFFIC = "total_mib_per_s"
 _CLOCK_SLACK_S = 1e-3
-Found = Mapping[SeriesKey, Series]
+SeriesByKey = Mapping[SeriesKey, Series]
 
 
 def read_history(
@@ -144,15 +144,15 @@ def _of_files(
     )
     notes = [
         *sorted_files.notes,
-        *(note for one in timeline.recordings.values() for note in one.notes),
+        *(note for recording in timeline.recordings.values() for note in recording.notes),
         *of_volumes,
     ]
     notes += [f"{row.file} is not used: {row.why_not}" for row in sorted_files.rows if row.why_not]
     notes += [
         f"{name} is not used: it has no operations of the device at these times"
-        for other in sorted_files.timelines
-        if other is not timeline
-        for name in other.recordings
+        for further in sorted_files.timelines
+        if further is not timeline
+        for name in further.recordings
     ]
     return replace(history, warnings=(*dict.fromkeys(notes), *history.warnings))
 
@@ -195,7 +195,7 @@ def _only_timeline(
     )
 
 
-def _within(series: Found, window: DayWindow) -> dict[SeriesKey, Series]:
+def _within(series: SeriesByKey, window: DayWindow) -> dict[SeriesKey, Series]:
     """The samples that end in the window."""
     times = [samples.t_s for samples in series.values() if len(samples.t_s)]
     span = window.within(min(float(t_s[0]) for t_s in times), max(float(t_s[-1]) for t_s in times))
@@ -217,7 +217,9 @@ def _cell(path: Path) -> Path:
     return cells[0]
 
 
-def _history(series: Found, assumed: Defaults, device: str, *, where: Path, kind: str, clock: Clock) -> History:
+def _history(
+    series: SeriesByKey, assumed: Defaults, device: str, *, where: Path, kind: str, clock: Clock
+) -> History:
     series, guessed = _with_operations(series, assumed)
     source, entity = _device(series, device, where)
 
@@ -259,13 +261,13 @@ def _history(series: Found, assumed: Defaults, device: str, *, where: Path, kind
     )
 
 
-def _of_vendor(series: Found, metric: str) -> Series | None:
+def _of_vendor(series: SeriesByKey, metric: str) -> Series | None:
     """What the vendor says of the only volume that it says it of."""
-    found = [one for key, one in series.items() if key.source == CLOUDWATCH and key.metric == metric]
-    return found[0] if len(found) == 1 else None
+    matching = [samples for key, samples in series.items() if key.source == CLOUDWATCH and key.metric == metric]
+    return matching[0] if len(matching) == 1 else None
 
 
-def _with_operations(series: Found, assumed: Defaults) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
+def _with_operations(series: SeriesByKey, assumed: Defaults) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
     """Of EFS without counts of samples only bytes are known: operations are taken to be of the assumed size."""
     made = dict(series)
 
@@ -305,7 +307,7 @@ def _slow(waits: list[Series], work: Work, begin_s: float) -> tuple[tuple[float,
     return tuple(stretches(slow, ends_s))
 
 
-def _device(series: Found, device: str, where: Path) -> tuple[str, str]:
+def _device(series: SeriesByKey, device: str, where: Path) -> tuple[str, str]:
     """Source and entity of the device that is meant."""
     usable = [key for key in series if key.metric in {*_RATES, _TOTAL} and key.source in _SOURCES]
     of_device = [key for key in usable if device and device in (key.entity, *key.entity.split())]
@@ -356,8 +358,8 @@ def _without_holes(rates: list[Floats]) -> tuple[list[Floats], tuple[str, ...]]:
     """Reads and writes, 0 where only the other one has a value; and a sentence for each that lacks points."""
     reads, writes = rates
     notes, filled = [], []
-    for name, own, other in (("reads", reads, writes), ("writes", writes, reads)):
-        holes = ~np.isfinite(own) & np.isfinite(other)
+    for name, own, opposite in (("reads", reads, writes), ("writes", writes, reads)):
+        holes = ~np.isfinite(own) & np.isfinite(opposite)
         filled.append(np.where(holes, 0.0, own))
         if holes.any():
             some = part_of(int(holes.sum()), len(own), ("point", "points"), ("has", "have"))

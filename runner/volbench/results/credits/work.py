@@ -34,7 +34,7 @@ class Work:
         interval_s: length of each interval; a constant load has one, of infinite length.
         reads_per_s, writes_per_s: requests.
         read_bytes, write_bytes: mean size of a request.
-        known: False where nothing is known (a gap); rates are 0 there and mean nothing.
+        is_known: False where nothing is known (a gap); rates are 0 there and mean nothing.
         sequential: whether requests follow one another on the volume, so that some types merge them.
     """
 
@@ -45,7 +45,7 @@ class Work:
     writes_per_s: Floats
     read_bytes: Floats
     write_bytes: Floats
-    known: Mask
+    is_known: Mask
     sequential: bool = False
     _demands: dict[Charge, Floats] = field(default_factory=dict, repr=False)
 
@@ -62,9 +62,9 @@ class Work:
     def demand_with_gaps(self, limit: Limit, gaps: Gaps) -> Floats:
         """As `demand`; in gaps a bucket is asked for nothing, or for just what it earns."""
         demand = self.demand(limit.charge)
-        if gaps == "idle" or limit.capacity is None or self.known.all():
+        if gaps == "idle" or limit.capacity is None or self.is_known.all():
             return demand
-        return np.where(self.known, demand, limit.rate_per_s)
+        return np.where(self.is_known, demand, limit.rate_per_s)
 
     @property
     def iops(self) -> Floats:
@@ -89,12 +89,12 @@ class Work:
     @property
     def gap_s(self) -> float:
         """Seconds of which nothing is known."""
-        return float(self.interval_s[~self.known].sum())
+        return float(self.interval_s[~self.is_known].sum())
 
     @property
     def gaps(self) -> list[tuple[float, float]]:
         """Begin and end of every gap, seconds since the begin."""
-        return stretches(~self.known, self.ends_s)
+        return stretches(~self.is_known, self.ends_s)
 
     def as_sequential(self) -> Work:
         """The same requests, following one another on the volume."""
@@ -102,7 +102,7 @@ class Work:
 
     def mean(self) -> Work:
         """A constant load of the mean rates of what is known."""
-        weights = np.where(self.known, self.interval_s, 0.0)
+        weights = np.where(self.is_known, self.interval_s, 0.0)
         if np.isinf(weights).any() or weights.sum() == 0:
             return self
         total = weights.sum()
@@ -143,7 +143,7 @@ def constant(
         writes_per_s=np.array([writes_per_s]),
         read_bytes=np.array([read_bytes]),
         write_bytes=np.array([write_bytes]),
-        known=np.array([True]),
+        is_known=np.array([True]),
         sequential=sequential,
     )
 
@@ -202,7 +202,7 @@ def from_points(
         writes_per_s=columns[1],
         read_bytes=spans[0],
         write_bytes=spans[1],
-        known=np.insert(has_rates, gapped, False),
+        is_known=np.insert(has_rates, gapped, False),
     )
 
 

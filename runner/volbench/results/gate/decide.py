@@ -81,11 +81,11 @@ class Scope:
         """
         confidence = self.policy.confidence
         spec = ComparisonSpec(confidence=confidence, until="decided" if self.report.until_decided else "all_cells")
-        found: dict[str, Comparison | ComparisonRow] = {
+        comparison_of: dict[str, Comparison | ComparisonRow] = {
             row.metric: row for row in compared_cells([*before, *after], [than, after[0].volume], spec)
         }
         pair = {than, after[0].volume}
-        return found | {
+        return comparison_of | {
             row.metric: row
             for row in self.report.comparisons
             if {row.baseline, row.candidate} == pair and row.reason.startswith(CHANGED_TOGETHER)

@@ -16,23 +16,23 @@ from volbench.results.gate.language import MetricLimit, NotWorse
 from volbench.results.stats.sequential import CELLS_MIN
 from volbench.results.stats.sign_test import CELLS_NEEDED_MAX, more_cells, sign_test
 
-_WORDS: dict[bool | None, Decision] = {True: "go", False: "no-go", None: "undecided"}
+_DECISIONS: dict[bool | None, Decision] = {True: "go", False: "no-go", None: "undecided"}
 
 
 def limit_kept(condition: MetricLimit, cells: Sequence[CellRow], *, alpha: float) -> GroupRow:
     """Whether the median over valid cells keeps the limit, by the sign test; undecided without any."""
     beyond, higher = _beyond(cells, condition.metric), CATALOGUE[condition.metric].better == "higher"
-    known = _values(cells, condition.metric)
-    values = [*known, *[0.0 if higher else math.inf] * beyond]
+    values_known = _values(cells, condition.metric)
+    values = [*values_known, *[0.0 if higher else math.inf] * beyond]
     keeping = sum(condition.holds(value) for value in values)
     side = sign_test(len(values), keeping, alpha=alpha)
-    spread = f", {_spread(known, condition.metric)}" if known else ""
+    spread = f", {_spread(values_known, condition.metric)}" if values_known else ""
     spread += f", {beyond} have none: worse than was measured" if beyond else ""
     return GroupRow(
         volume=cells[0].volume,
         step=cells[0].step,
         parameters=cells[0].parameters,
-        decision=_WORDS[side],
+        decision=_DECISIONS[side],
         text=f"{keeping} of {len(values)} valid cells keep it{spread}",
         cells=len(values),
         more_cells=more_cells(len(values), keeping, alpha=alpha) if side is None else None,
@@ -50,7 +50,7 @@ def not_worse(
     """
     comparison = compared.get(name)
     if comparison is None:
-        decision, text, more, cells = _WORDS[None], f"{condition.than} has no cell here", None, 0
+        decision, text, more, cells = _DECISIONS[None], f"{condition.than} has no cell here", None, 0
     else:
         decision, text, more = _ratio_decision(condition, comparison)
         cells = comparison.runs[1]

@@ -148,8 +148,8 @@ def _check_quantile(table: MergedHistograms, stated: float | None, level: float,
 def _quantile_ms(table: MergedHistograms, level: float) -> float | None:
     counts = table.counts.sum(axis=0)
     below, total = int(table.below.sum()), int(table.below.sum() + counts.sum() + table.above.sum())
-    place = np.searchsorted(np.cumsum(counts) + below, level * total)
-    return math.exp(place / table.key.edge_mult + table.key.edge_deduct) if place < len(counts) else None
+    position = np.searchsorted(np.cumsum(counts) + below, level * total)
+    return math.exp(position / table.key.edge_mult + table.key.edge_deduct) if position < len(counts) else None
 
 
 def _mean_ms(table: MergedHistograms) -> float:
@@ -159,7 +159,14 @@ def _mean_ms(table: MergedHistograms) -> float:
 
 
 def _load_of(run: RunRecord, step: StepResult) -> OltpStep | None:
-    return next((one for one in run.suite.steps if one.name == step.step and isinstance(one, OltpStep)), None)
+    return next(
+        (
+            step_spec
+            for step_spec in run.suite.steps
+            if step_spec.name == step.step and isinstance(step_spec, OltpStep)
+        ),
+        None,
+    )
 
 
 def _threads(step: StepResult) -> int:

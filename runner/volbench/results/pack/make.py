@@ -176,8 +176,8 @@ def _private_names(directory: RunDirectory, loaded: LoadedRun) -> list[str]:
         names |= {result.host.hostname, facts.nfs_server, facts.nfs_export}
         if cell is not None and cell.attach is not None:
             names |= {cell.attach.host, cell.attach.socket, cell.attach.option_file}
-    known = {name for name in names if name and len(name) >= _NAME_CHARACTERS_MIN}
-    return sorted(known, key=lambda name: (-len(name), name))
+    long_names = {name for name in names if name and len(name) >= _NAME_CHARACTERS_MIN}
+    return sorted(long_names, key=lambda name: (-len(name), name))
 
 
 def _without_names(content: bytes, names: list[str]) -> bytes:
@@ -189,8 +189,8 @@ def _without_names(content: bytes, names: list[str]) -> bytes:
 def _hidden(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            key: _HIDDEN if key in _HIDDEN_KEYS and isinstance(kept, str) else _hidden(kept)
-            for key, kept in value.items()
+            key: _HIDDEN if key in _HIDDEN_KEYS and isinstance(item, str) else _hidden(item)
+            for key, item in value.items()
         }
     return [_hidden(element) for element in value] if isinstance(value, list) else value
 
@@ -212,13 +212,13 @@ def _record(
             where="--class",
             evidence=f"it has {', '.join(volumes)}",
         )
-    known = {name: label for name, label in _known_classes(loaded) if label}
+    class_labels = {name: label for name, label in _known_classes(loaded) if label}
     try:
         return PackRecord(
             volbench_version=__version__,
             run_id=loaded.run.run_id,
             region=region or region_of(loaded.results[0].host),
-            storage_classes={**known, **storage_classes},
+            storage_classes={**class_labels, **storage_classes},
             files={
                 name: PackedFile(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
                 for name, content in files.items()

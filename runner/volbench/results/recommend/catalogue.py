@@ -53,10 +53,10 @@ def candidates(prices: Prices, *, size_bytes: int, profiles: Sequence[str] = ())
     for name in profiles:
         _check(name, prices)
     names = profiles or _offered(prices)
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for name in names:
-        found += _of_profile(name, prices, max(1, math.ceil(size_bytes / 2**30)))
-    return tuple(sorted(found, key=lambda one: (one.cost.month, -_iops(one))))
+        candidates += _of_profile(name, prices, max(1, math.ceil(size_bytes / 2**30)))
+    return tuple(sorted(candidates, key=lambda candidate: (candidate.cost.month, -_iops(candidate))))
 
 
 def _check(name: str, prices: Prices) -> None:
@@ -133,7 +133,10 @@ def _of_profile(name: str, prices: Prices, gib: int) -> Iterator[Candidate]:
     if "iops" in parameters:
         throughputs = [{"throughput": str(mib)} for mib in _THROUGHPUT_MIB] if "throughput" in parameters else [{}]
         grid = [{"iops": str(iops), **more} for iops in _iops_steps(name) for more in throughputs]
-        sized = [{parameter: f"{_gib_for(name, gib, int(one['iops']))}GiB", **one} for one in grid]
+        sized = [
+            {parameter: f"{_gib_for(name, gib, int(combination['iops']))}GiB", **combination}
+            for combination in grid
+        ]
     else:
         sized = [{parameter: f"{size}GiB"} for size in _sizes(name, gib)]
     for options in sized:
@@ -171,8 +174,8 @@ def _sizes(name: str, gib: int) -> Iterator[int]:
 
 
 def _figure(name: str, figure: str) -> float | None:
-    known = whole_profile(name).figures.get(figure)
-    return None if known is None else known.number
+    figures_known = whole_profile(name).figures.get(figure)
+    return None if figures_known is None else figures_known.number
 
 
 def _iops(candidate: Candidate) -> float:

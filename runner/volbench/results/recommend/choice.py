@@ -80,32 +80,32 @@ def recommend(evidence: Evidence, candidates: Sequence[Candidate], goal: Goal) -
     assessed: list[Assessed] = []
     refuted: list[Assessed] = []
     for candidate in candidates:
-        one = Assessed(candidate=candidate, chances=evidence.chances(candidate, goal))
-        if one.keeps >= SURE_MIN:
-            one = _checked(one, evidence, goal)
-            if not one.is_refuted:
-                return _chosen(one, assessed, tuple(refuted), evidence, goal)
-            refuted.append(one)
+        option = Assessed(candidate=candidate, chances=evidence.chances(candidate, goal))
+        if option.keeps >= SURE_MIN:
+            option = _checked(option, evidence, goal)
+            if not option.is_refuted:
+                return _chosen(option, assessed, tuple(refuted), evidence, goal)
+            refuted.append(option)
             if len(refuted) >= REFUTED_MAX:
                 return _refused(_contradiction(refuted), assessed, tuple(refuted), evidence, goal)
-        assessed.append(one)
+        assessed.append(option)
     return _refused(_none_is_sure(assessed), assessed, tuple(refuted), evidence, goal)
 
 
-def _checked(one: Assessed, evidence: Evidence, goal: Goal) -> Assessed:
-    checks = tuple(evidence.checks(one.candidate, goal))
-    return Assessed(candidate=one.candidate, chances=one.chances, checks=checks)
+def _checked(assessed: Assessed, evidence: Evidence, goal: Goal) -> Assessed:
+    checks = tuple(evidence.checks(assessed.candidate, goal))
+    return Assessed(candidate=assessed.candidate, chances=assessed.chances, checks=checks)
 
 
 def _chosen(
     chosen: Assessed, cheaper: Sequence[Assessed], refuted: tuple[Assessed, ...], evidence: Evidence, goal: Goal
 ) -> Recommendation:
-    below = [one for one in cheaper if one.candidate.cost.month < chosen.candidate.cost.month]
+    below = [candidate for candidate in cheaper if candidate.candidate.cost.month < chosen.candidate.cost.month]
     likeliest = max(below, key=_rank, default=None)
     if likeliest is not None and not likeliest.checks:
         likeliest = _checked(likeliest, evidence, goal)
-    possible = [one for one in below if one.keeps > CHANCE_MAX and not one.is_refuted]
-    likely = next((one for one in possible if one.keeps > LIKELY), None)
+    possible = [candidate for candidate in below if candidate.keeps > CHANCE_MAX and not candidate.is_refuted]
+    likely = next((candidate for candidate in possible if candidate.keeps > LIKELY), None)
     if likely is not None and chosen.candidate.cost.month > SAVING_MAX * likely.candidate.cost.month:
         return _refused(_too_wide(likely, chosen), below, refuted, evidence, goal)
     contradicted = likeliest is not None and any(check.keeps for check in likeliest.checks)
@@ -126,7 +126,7 @@ def _chosen(
 def _refused(
     reason: str, assessed: Sequence[Assessed], refuted: tuple[Assessed, ...], evidence: Evidence, goal: Goal
 ) -> Recommendation:
-    likeliest = max((one for one in assessed if not one.is_refuted), key=_rank, default=None)
+    likeliest = max((candidate for candidate in assessed if not candidate.is_refuted), key=_rank, default=None)
     return Recommendation(
         name=evidence.name,
         goal=goal,
@@ -142,9 +142,9 @@ def _refused(
     )
 
 
-def _rank(one: Assessed) -> tuple[bool, float, float]:
+def _rank(assessed: Assessed) -> tuple[bool, float, float]:
     """Return an order by the chance, in which of equal chances the cheaper volume is the higher."""
-    return not one.is_refuted, round(one.keeps, 5), -one.candidate.cost.month
+    return not assessed.is_refuted, round(assessed.keeps, 5), -assessed.candidate.cost.month
 
 
 def _none_is_sure(assessed: Sequence[Assessed]) -> str:

@@ -40,13 +40,13 @@ class Chance:
     """One part of a goal on one volume.
 
     Args:
-        part: p95, backup, recovery.
+        objective: p95, backup, recovery.
         keeps: chance that it is kept, 0..1.
         text: what is forecast, for a reader.
         value: the forecast's middle in ms (p95) or s, with its 95 % `interval`; None where it has none.
     """
 
-    part: str
+    objective: str
     keeps: float
     text: str
     value: float | None = None

@@ -53,10 +53,10 @@ class Spread:
 
 def spread_of(work: Work) -> Spread:
     """Return how a recording's seconds spread, by the cascade of its two finest levels."""
-    known = work.known & np.isfinite(work.interval_s)
-    width_s = float(np.median(work.interval_s[known])) if known.any() else 1.0
+    is_known = work.is_known & np.isfinite(work.interval_s)
+    width_s = float(np.median(work.interval_s[is_known])) if is_known.any() else 1.0
     halvings = max(0.0, math.log2(max(width_s, 1.0)))
-    rates = np.where(known, work.iops, np.nan)
+    rates = np.where(is_known, work.iops, np.nan)
     variances, pairs = [], 0
     for _ in range(2):
         ratios = _busy_ratios(rates)
@@ -75,7 +75,7 @@ def late_shares(limits: Limits, work: Work, spread: Spread, *, factor: float = 1
         limits: of the volume; its buckets are full at first, and the load comes twice: the second time counts.
         factor: times the estimated deviation of seconds.
     """
-    requests = np.where(work.known, work.iops * work.interval_s, 0.0)
+    requests = np.where(work.is_known, work.iops * work.interval_s, 0.0)
     late = np.zeros(requests.shape)
     for cap in limits.caps:
         demand = work.demand(cap.charge)
@@ -87,8 +87,8 @@ def late_shares(limits: Limits, work: Work, spread: Spread, *, factor: float = 1
     if limits.buckets:
         twice = _twice(work)
         throttled_s = replay(limits.starting_at(1.0), twice).throttled_s[len(requests) :]
-        held = throttled_s / work.interval_s
-        late = 1 - (1 - late) * (1 - held)
+        throttled_share = throttled_s / work.interval_s
+        late = 1 - (1 - late) * (1 - throttled_share)
     return by_period(work, late * requests, requests)
 
 
@@ -113,7 +113,7 @@ def _twice(work: Work) -> Work:
         writes_per_s=np.tile(work.writes_per_s, 2),
         read_bytes=np.tile(work.read_bytes, 2),
         write_bytes=np.tile(work.write_bytes, 2),
-        known=np.tile(work.known, 2),
+        is_known=np.tile(work.is_known, 2),
     )
 
 

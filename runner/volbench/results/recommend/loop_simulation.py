@@ -124,9 +124,9 @@ def _plan(demand: Demand, state: _State, at_s: float) -> list[bool]:
     """
     random = state.random
     waited = [False] * random.poisson(demand.reads_waited) + [True] * random.poisson(demand.writes_waited)
-    beside = (max(0.0, demand.reads - demand.reads_waited), max(0.0, demand.writes - demand.writes_waited))
+    unwaited = (max(0.0, demand.reads - demand.reads_waited), max(0.0, demand.writes - demand.writes_waited))
     for meter in state.meters:
-        units = random.poisson(beside[0]) * meter.read_cost + random.poisson(beside[1]) * meter.write_cost
+        units = random.poisson(unwaited[0]) * meter.read_cost + random.poisson(unwaited[1]) * meter.write_cost
         meter.admit(at_s, units)
     random.shuffle(waited)
     return waited or [False]

@@ -54,14 +54,14 @@ class Measured:
     response: MeasuredResponse | None = None
 
     @property
-    def known(self) -> tuple[Demand, ...]:
+    def predictable(self) -> tuple[Demand, ...]:
         """The demands that say something about other volumes."""
         return tuple(demand for demand in self.demands if isinstance(demand, Demand))
 
     @property
     def p95_s(self) -> float | None:
         """Median over cells of p95, as measured."""
-        values = [demand.p95_s for demand in self.known if demand.p95_s is not None]
+        values = [demand.p95_s for demand in self.predictable if demand.p95_s is not None]
         return median(values) if values else None
 
 
@@ -91,8 +91,8 @@ class MeasuredLoad:
     def require_known(self) -> None:
         """Raise Undecided where a load says nothing of other volumes, or the run itself refutes the forecast."""
         for load in self.loads:
-            if not load.known:
-                reasons = [one.reason for one in load.demands if isinstance(one, PredictionUnavailable)]
+            if not load.predictable:
+                reasons = [demand.reason for demand in load.demands if isinstance(demand, PredictionUnavailable)]
                 raise Undecided(
                     "this load says nothing about another volume",
                     where=f"{self.name}, {load.step} on {load.volume}",
@@ -109,16 +109,16 @@ class MeasuredLoad:
 
     def chances(self, candidate: Candidate, goal: Goal) -> tuple[Chance, ...]:
         """Return how likely each part of the goal is kept: of several loads that of the worst."""
-        found = []
+        verdicts = []
         if goal.p95_s is not None:
             each = [self._p95(load, candidate, goal.p95_s) for load in self.loads]
-            found.append(min(each, key=lambda chance: chance.keeps))
+            verdicts.append(min(each, key=lambda chance: chance.keeps))
         if goal.backup is not None and goal.window_s is not None:
             each = [backup_chance(candidate, goal, _work(load, candidate)) for load in self.loads]
-            found.append(min(each, key=lambda chance: chance.keeps))
+            verdicts.append(min(each, key=lambda chance: chance.keeps))
         if goal.recovery_s is not None:
-            found.append(self.server.recovery_chance(candidate, goal.recovery_s))
-        return tuple(found)
+            verdicts.append(self.server.recovery_chance(candidate, goal.recovery_s))
+        return tuple(verdicts)
 
     def checks(self, candidate: Candidate, goal: Goal) -> Sequence[Check]:
         """Return each load's transactions simulated one by one on the volume."""
@@ -147,7 +147,7 @@ class MeasuredLoad:
             )
         low, high = expected_interval(outlook) or outlook.p95_interval
         return Chance(
-            part="p95",
+            objective="p95",
             keeps=min(chance_below(1000 * p95_s, (low, high)), 1 - MODEL_DOUBT),
             text=f"{load.step}: p95 {number(low)} to {number(high)} ms, {outlook.bound} limits first",
             value=math.sqrt(low * high),
@@ -157,20 +157,26 @@ class MeasuredLoad:
     def _misses(self) -> Iterator[str]:
         """Yield where the forecast misses what this run measured on volumes whose limits are known."""
         for load in self.loads:
-            for other in self.elsewhere:
-                if other.step != load.step or not other.spec or other.p95_s is None:
+            for volume_elsewhere in self.elsewhere:
+                if (
+                    volume_elsewhere.step != load.step
+                    or not volume_elsewhere.spec
+                    or volume_elsewhere.p95_s is None
+                ):
                     continue
                 outlooks = [
-                    one for one in predict(load.demands, other_volume(other.spec)).outlooks if one.p95_interval
+                    outlook
+                    for outlook in predict(load.demands, other_volume(volume_elsewhere.spec)).outlooks
+                    if outlook.p95_interval
                 ]
                 if not outlooks:
                     continue
-                intervals = [each for one in outlooks if (each := expected_interval(one)) is not None]
+                intervals = [each for outlook in outlooks if (each := expected_interval(outlook)) is not None]
                 low, high = min(each[0] for each in intervals), max(each[1] for each in intervals)
-                measured = 1000 * other.p95_s
+                measured = 1000 * volume_elsewhere.p95_s
                 if not low <= measured <= high:
                     yield (
-                        f"from {load.volume}, {load.step} on {other.volume} would have p95 of"
+                        f"from {load.volume}, {load.step} on {volume_elsewhere.volume} would have p95 of"
                         f" {number(low)} to {number(high)} ms; measured: {number(measured)} ms"
                     )
 
@@ -180,13 +186,13 @@ def _why_by_demand(load: Measured) -> str:
     check = None if load.response is None else load.response.tails.get(P95)
     if check is None:
         return ""
-    why = check.reason or (
+    reason = check.reason or (
         f"p95 by it was off by at most {percent(check.error_max)} on this run, and no recommendation by it was"
         " ever held against a measured volume"
     )
     return (
         f"{load.step}: p95 is forecast from the load's demand; the measured response, by which explain --what-if"
-        f" tells the mean, is not used for it: {why}"
+        f" tells the mean, is not used for it: {reason}"
     )
 
 
@@ -203,13 +209,13 @@ def expected_interval(outlook: Outlook) -> tuple[float, float] | None:
 
 def _worst(prediction: Prediction) -> Outlook | None:
     """Return the outlook with the longest p95: a load goes on when credits are spent."""
-    outlooks = [one for one in prediction.outlooks if one.p95_interval is not None]
-    return max(outlooks, key=lambda one: (one.p95_interval or (0.0, 0.0))[1], default=None)
+    outlooks = [outlook for outlook in prediction.outlooks if outlook.p95_interval is not None]
+    return max(outlooks, key=lambda outlook: (outlook.p95_interval or (0.0, 0.0))[1], default=None)
 
 
 def _work(load: Measured, candidate: Candidate) -> Work:
     """Return what the load asks of the volume at the rate that is forecast there."""
-    demand = load.known[0]
+    demand = load.predictable[0]
     outlook = _worst(predict(load.demands, other_volume(candidate.spec)))
     tps = demand.tps if outlook is None else outlook.tps
     return constant(
@@ -222,7 +228,7 @@ def _work(load: Measured, candidate: Candidate) -> Work:
 
 def _simulated(load: Measured, candidate: Candidate, p95_s: float) -> Check:
     """Return what the simulated transactions of a load say of the volume."""
-    demand = load.known[len(load.known) // 2]
+    demand = load.predictable[len(load.predictable) // 2]
     name = f"simulation of {load.step}"
     measured_s = demand.p95_s
     own_s = _own_p95_s(load, demand)
@@ -236,12 +242,12 @@ def _simulated(load: Measured, candidate: Candidate, p95_s: float) -> Check:
             text=f"simulated where it was measured, p95 is {duration(own_s)} and not {duration(measured_s)}:"
             " the simulation does not know this load",
         )
-    other = other_volume(candidate.spec)
-    there_s = _p95_there(demand, other, candidate, off)
+    other_volume_of = other_volume(candidate.spec)
+    there_s = _p95_there(demand, other_volume_of, candidate, off)
     if there_s is None:
         return Check(name=name, keeps=None, text="transactions of this load have too many operations to simulate")
-    kept = None if p95_s / CHECK_DOUBT < there_s <= p95_s * CHECK_DOUBT else there_s <= p95_s
-    return Check(name=name, keeps=kept, text=f"{load.step} simulated: p95 {number(1000 * there_s)} ms")
+    is_kept = None if p95_s / CHECK_DOUBT < there_s <= p95_s * CHECK_DOUBT else there_s <= p95_s
+    return Check(name=name, keeps=is_kept, text=f"{load.step} simulated: p95 {number(1000 * there_s)} ms")
 
 
 def _own_p95_s(load: Measured, demand: Demand) -> float | None:
@@ -254,15 +260,15 @@ def _own_p95_s(load: Measured, demand: Demand) -> float | None:
     return simulated_p95_s(demand, service, (), dry=False)
 
 
-def _p95_there(demand: Demand, other: OtherVolume, candidate: Candidate, off: float) -> float | None:
-    parts = candidate.volume.model["latency"]["read"]["parts"]
+def _p95_there(demand: Demand, other_volume_of: OtherVolume, candidate: Candidate, off: float) -> float | None:
+    legs = candidate.volume.model["latency"]["read"]["parts"]
     service = Service(
         read_s=latency_s(candidate.volume, "read", demand.read_bytes),
-        write_s=other.write_s,
-        sigma=max(leg["sigma"] for leg in parts),
+        write_s=other_volume_of.write_s,
+        sigma=max(leg["sigma"] for leg in legs),
     )
-    limits = (*other.caps, *other.buckets)
-    p95_s = simulated_p95_s(demand, service, limits, dry=bool(other.buckets))
+    limits = (*other_volume_of.caps, *other_volume_of.buckets)
+    p95_s = simulated_p95_s(demand, service, limits, dry=bool(other_volume_of.buckets))
     return None if p95_s is None else p95_s * off
 
 

@@ -92,30 +92,30 @@ class RecordedLoad:
                 where=f"--recovery, {self.name}",
                 next_step="give a run with a crash step, or omit --recovery",
             )
-        found = []
+        verdicts = []
         if goal.p95_s is not None:
-            found.append(self._p95(candidate, goal.p95_s))
+            verdicts.append(self._p95(candidate, goal.p95_s))
         if goal.backup is not None and goal.window_s is not None:
-            found.append(backup_chance(candidate, goal, self.work.mean()))
-        return tuple(found)
+            verdicts.append(backup_chance(candidate, goal, self.work.mean()))
+        return tuple(verdicts)
 
     def checks(self, candidate: Candidate, goal: Goal) -> Sequence[Check]:
         """Return the load, second by second through the volume's limits as they meter."""
         if goal.p95_s is None:
             return ()
-        kept, share = keeps(
+        is_kept, share = keeps(
             candidate.limits.starting_at(1.0), self.work, self.spread, self._slack_s(candidate, goal.p95_s)
         )
         text = (
             f"of {counted(len(SEEDS), 'draw')} of its seconds through the limits of {candidate.spec}, the worst"
             f" hour of the median draw has {percent(share)} of its requests late"
         )
-        return (Check(name="second by second", keeps=kept, text=text),)
+        return (Check(name="second by second", keeps=is_kept, text=text),)
 
     def settings(self, candidate: Candidate, goal: Goal) -> tuple[Setting, ...]:
         """Return what follows from the volume; pool and redo log are not in a recording."""
         del goal
-        busiest = float(np.quantile(self.work.reads_per_s[self.work.known], 0.95))
+        busiest = float(np.quantile(self.work.reads_per_s[self.work.is_known], 0.95))
         return volume_settings(candidate, reads_per_s=busiest)
 
     def measurement(self, candidate: Candidate) -> str:
@@ -130,21 +130,21 @@ class RecordedLoad:
 
     def _p95(self, candidate: Candidate, p95_s: float) -> Chance:
         if self.statements is not None:
-            kept = self._statements(candidate, self.statements, p95_s)
-            if kept is not None:
-                return kept
+            is_kept = self._statements(candidate, self.statements, p95_s)
+            if is_kept is not None:
+                return is_kept
         if self._slack_s(candidate, p95_s) <= 0:
-            return Chance(part="p95", keeps=0.0, text="one request takes longer than that without any queue")
+            return Chance(objective="p95", keeps=0.0, text="one request takes longer than that without any queue")
         worst = self._worst(candidate, 1.0)
         least = self._worst(candidate, 0.0)
         if least > LATE_MAX:
             return Chance(
-                part="p95",
+                objective="p95",
                 keeps=MODEL_DOUBT * LATE_MAX / least,  # the later, the less likely: the order of volumes shows
                 text=f"even by its means {percent(worst)} of an hour's requests are late",
             )
         chance = self._chance_of_spread(candidate)
-        return Chance(part="p95", keeps=chance, text=f"{percent(worst)} of the worst hour's requests are late")
+        return Chance(objective="p95", keeps=chance, text=f"{percent(worst)} of the worst hour's requests are late")
 
     def _chance_of_spread(self, candidate: Candidate) -> float:
         """Return the chance that seconds spread less than breaks the objective."""
@@ -164,7 +164,7 @@ class RecordedLoad:
         """Return what statements forbid; None where they stay as they were if no request is late."""
         if statements.p95_s > p95_s:
             return Chance(
-                part="p95",
+                objective="p95",
                 keeps=0.0,
                 text=f"statements had {number(1000 * statements.p95_s)} ms already, and what part of that a faster"
                 " volume takes away is not known from an observation",
@@ -176,7 +176,7 @@ class RecordedLoad:
                 interval = (statements.p95_s, statements.p95_s * times)
                 chance = chance_below(p95_s, interval) if times > 1.0 else 1.0
                 return Chance(
-                    part="p95",
+                    objective="p95",
                     keeps=min(chance, 1 - MODEL_DOUBT),
                     text=f"a {kind} takes {number(1000 * there_s)} ms there, and {number(1000 * observed_s)} ms as"
                     " observed",
@@ -192,10 +192,10 @@ def backup_chance(candidate: Candidate, goal: Goal, load: Work | None) -> Chance
         raise ValueError("no backup is asked about")
     took_s = duration_s(candidate.limits.starting_at(1.0), goal.backup, load)
     if took_s is None:
-        return Chance(part="backup", keeps=0.0, text="the backup never ends under the load")
+        return Chance(objective="backup", keeps=0.0, text="the backup never ends under the load")
     interval = (took_s / DUMP_DOUBT, took_s * DUMP_DOUBT)
     return Chance(
-        part="backup",
+        objective="backup",
         keeps=chance_below(goal.window_s, interval),
         text=f"a backup takes {duration(took_s)} under the mean load",
         value=took_s,

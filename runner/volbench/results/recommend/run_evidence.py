@@ -33,14 +33,16 @@ def evidence_of_run(loaded: LoadedRun, *, steps: Sequence[str] = (), volume: str
     Raises UsageError for a name that the run does not have, Undecided where no load says anything.
     """
     explained = explain_run(loaded)
-    names = [one.name for one in loaded.run.volumes]
+    names = [volume_spec.name for volume_spec in loaded.run.volumes]
     if volume and volume not in names:
         raise UsageError(
             f"the run has no volume {volume!r}", where="--from-volume", next_step=suggestion(volume, names)
         )
     every = list(_measured(loaded, explained, steps))
-    base = volume or next((name for name in names for one in every if one.volume == name and one.known), names[0])
-    loads = tuple(one for one in every if one.volume == base)
+    base = volume or next(
+        (name for name in names for load in every if load.volume == name and load.predictable), names[0]
+    )
+    loads = tuple(load for load in every if load.volume == base)
     if not loads:
         raise Undecided(
             "the run has no load of transactions, so nothing tells what another volume would do",
@@ -51,7 +53,7 @@ def evidence_of_run(loaded: LoadedRun, *, steps: Sequence[str] = (), volume: str
     evidence = MeasuredLoad(
         name=loaded.path.name,
         loads=loads,
-        elsewhere=tuple(one for one in every if one.volume != base),
+        elsewhere=tuple(load for load in every if load.volume != base),
         server=_server(loaded, base),
         more_notes=explained.unreadable,
     )
@@ -65,10 +67,10 @@ def _measured(loaded: LoadedRun, explained: RunExplanation, steps: Sequence[str]
     for step in steps:
         if step not in kinds:
             raise UsageError(f"the run has no step {step!r}", where="--step", next_step=suggestion(step, kinds))
-    specs = {one.name: one for one in loaded.run.volumes}
+    specs = {volume_spec.name: volume_spec for volume_spec in loaded.run.volumes}
     for (volume, step), cells in explained.views.items():
-        known = kinds.get(step)
-        is_load = known is not None and step_kind(known.kind).transactions and "rate" not in known.parameters
+        kind = kinds.get(step)
+        is_load = kind is not None and step_kind(kind.kind).transactions and "rate" not in kind.parameters
         if not is_load or (steps and step not in steps):
             continue
         views = valid_views(cells)
@@ -104,10 +106,10 @@ def _server(loaded: LoadedRun, base: str) -> ServerFigures:
         return ServerFigures()
     written = [rate for case in cases if (rate := mean(case.at(Innodb.os_log_written_mib_per_s))) is not None]
     recovered = [
-        found.value
+        recovery.value
         for result in cells
         for step in result.steps
-        if (found := step.metrics.get(RECOVERY)) is not None
+        if (recovery := step.metrics.get(RECOVERY)) is not None
     ]
     reads = [read for case in cases if (read := _read_s(case)) is not None]
     return ServerFigures(

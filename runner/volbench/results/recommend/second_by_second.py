@@ -37,7 +37,7 @@ def worst_late_share(limits: Limits, work: Work, spread: Spread, slack_s: float,
     means = random.lognormal(-spread.variance / 2, np.sqrt(spread.variance), len(index)) if spread.variance else 1.0
     drawn = rates * _normalised(np.broadcast_to(means, index.shape), index)
     requests = random.poisson(np.minimum(drawn, 1e9)).astype(np.float64)
-    requests[~work.known[index]] = 0.0
+    requests[~work.is_known[index]] = 0.0
     waits = np.zeros(2 * len(index))
     for limit in limits.all:
         each = work.demand(limit.charge) / np.where(work.iops > 0, work.iops, 1.0)
@@ -56,8 +56,8 @@ def keeps(limits: Limits, work: Work, spread: Spread, slack_s: float) -> tuple[b
     None where the draws disagree.
     """
     shares = [worst_late_share(limits, work, spread, slack_s, seed=seed) for seed in SEEDS]
-    kept = [share <= LATE_MAX for share in shares]
-    return (kept[0] if len(set(kept)) == 1 else None), float(np.median(shares))
+    is_kept = [share <= LATE_MAX for share in shares]
+    return (is_kept[0] if len(set(is_kept)) == 1 else None), float(np.median(shares))
 
 
 def _seconds(work: Work) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -61,7 +61,7 @@ class ServerFigures:
             self.recovery_s * max(times) * REPEAT_DOUBT,
         )
         return Chance(
-            part="recovery",
+            objective="recovery",
             keeps=chance_below(limit_s, interval),
             text=f"a recovery takes {duration(interval[0])} to {duration(interval[1])}"
             f" ({duration(self.recovery_s)} as measured)",
@@ -79,9 +79,9 @@ def _redo(server: ServerFigures) -> Setting:
     written = server.redo_bytes_per_s
     if not written:
         return Setting(name=server.redo_option, value=None, reason="the load wrote no redo that was sampled")
-    wanted = min(max(written * REDO_S, REDO_MIN_BYTES), REDO_MAX_BYTES)
+    log_bytes = min(max(written * REDO_S, REDO_MIN_BYTES), REDO_MAX_BYTES)
     rounded = REDO_MIN_BYTES
-    while rounded < wanted:
+    while rounded < log_bytes:
         rounded *= 2
     rounded = min(rounded, REDO_MAX_BYTES)
     is_now = "" if server.redo_bytes is None else f"; it was {size(server.redo_bytes)}"

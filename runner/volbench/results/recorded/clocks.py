@@ -72,31 +72,40 @@ def on_one_axis(recordings: Mapping[str, Recorded], zone: str = "", day: date | 
 
     Raises UsageError for a zone that is not known.
     """
-    zoned = {name: one for name, one in recordings.items() if one.midnight_epoch_s is not None}
-    local = {name: one for name, one in recordings.items() if name not in zoned}
+    zoned = {name: recording for name, recording in recordings.items() if recording.midnight_epoch_s is not None}
+    local = {name: recording for name, recording in recordings.items() if name not in zoned}
     chosen = _chosen_dates(local.values(), zoned.values())
-    dated = {name: one for name, one in local.items() if one.dates}
-    undated = {name: one for name, one in local.items() if not one.dates}
-    days = {chosen(one).toordinal() for one in dated.values()} | _days_of(zoned.values())
+    dated = {name: recording for name, recording in local.items() if recording.dates}
+    undated = {name: recording for name, recording in local.items() if not recording.dates}
+    days = {chosen(recording).toordinal() for recording in dated.values()} | _days_of(zoned.values())
     apart: dict[str, str] = {}
     if undated and day is None and (len(days) > 1 and (dated or len(days) > _DAYS_TOUCHED)):
         apart = dict.fromkeys(undated, "its times have no date, and the other files have several: --date states it")
         undated = {}
     base = min(days | ({day.toordinal()} if day is not None and undated else set()), default=None)
     undated_day = day.toordinal() if day is not None else base
-    on_axis = {name: one.shifted(DAY_S * (chosen(one).toordinal() - (base or 0))) for name, one in dated.items()}
-    on_axis |= {name: one.shifted(DAY_S * ((undated_day or 0) - (base or 0))) for name, one in undated.items()}
+    on_axis = {
+        name: recording.shifted(DAY_S * (chosen(recording).toordinal() - (base or 0)))
+        for name, recording in dated.items()
+    }
+    on_axis |= {
+        name: recording.shifted(DAY_S * ((undated_day or 0) - (base or 0))) for name, recording in undated.items()
+    }
     zero_s = DAY_S * ((base or _EPOCH_DAY) - _EPOCH_DAY)
-    in_utc = {name: one.shifted((one.midnight_epoch_s or 0.0) - zero_s) for name, one in zoned.items()}
+    in_utc = {
+        name: recording.shifted((recording.midnight_epoch_s or 0.0) - zero_s) for name, recording in zoned.items()
+    }
     shift_s, zone_name = 0.0, ""
     notes: tuple[str, ...] = ()
     if zoned:
         days_open = () if not undated else (-1, 0, 1)
         shift_s, zone_name, notes = _zone(list(on_axis.values()), list(in_utc.values()), zone, zero_s, days_open)
-    placed = on_axis | {name: one.shifted(shift_s) for name, one in in_utc.items()}
+    placed = on_axis | {name: recording.shifted(shift_s) for name, recording in in_utc.items()}
     if placed and not undated:  # the zone may have moved the first time into another day
         first = int(_extent(list(placed.values()))[0] // DAY_S)
-        placed = {name: one.shifted(-first * DAY_S) for name, one in placed.items()} if first else placed
+        placed = (
+            {name: recording.shifted(-first * DAY_S) for name, recording in placed.items()} if first else placed
+        )
         base = base + first if base is not None and 0 < base + first < date.max.toordinal() else base
     return Axis(
         recordings={name: placed[name] for name in recordings if name in placed},
@@ -115,23 +124,25 @@ _DAYS_TOUCHED = 2
 def _days_of(zoned: Iterable[Recorded]) -> set[int]:
     """Return the days of UTC that recordings have points of."""
     days = set()
-    for one in zoned:
-        first_s, last_s = (_EPOCH_DAY * DAY_S + (one.midnight_epoch_s or 0.0) + t_s for t_s in _extent([one]))
+    for recording in zoned:
+        first_s, last_s = (
+            _EPOCH_DAY * DAY_S + (recording.midnight_epoch_s or 0.0) + t_s for t_s in _extent([recording])
+        )
         days |= {int(first_s // DAY_S), int((last_s - 1) // DAY_S)}
     return {day for day in days if 0 < day < date.max.toordinal()}
 
 
 def _chosen_dates(local: Iterable[Recorded], zoned: Iterable[Recorded]) -> Callable[[Recorded], date]:
     """Return which of the readings of a date is taken: that at which all recordings lie nearest together."""
-    dated = [one for one in local if one.dates]
-    others = _days_of(zoned)
+    dated = [recording for recording in local if recording.dates]
+    other_days = _days_of(zoned)
 
     def span(at: int) -> int:
-        days = {one.dates[min(at, len(one.dates) - 1)].toordinal() for one in dated} | others
+        days = {recording.dates[min(at, len(recording.dates) - 1)].toordinal() for recording in dated} | other_days
         return max(days) - min(days)
 
     at = min((0, 1), key=span) if dated else 0
-    return lambda one: one.dates[min(at, len(one.dates) - 1)]
+    return lambda recording: recording.dates[min(at, len(recording.dates) - 1)]
 
 
 def _zone(
@@ -161,7 +172,7 @@ def _zone(
         )
         return fit.shift_s, _zone_text(fit.shift_s), (text,)
     host, volume = _extent(local), _extent(in_utc)
-    of_vendor = any(key.source in VOLUME_SOURCES for one in in_utc for key in one.series)
+    of_vendor = any(key.source in VOLUME_SOURCES for recording in in_utc for key in recording.series)
     whose = "CloudWatch's times are UTC" if of_vendor else "some files' times are UTC"
     if not days_open and (host[0] > volume[1] or volume[0] > host[1]):
         near = max(host[0] - volume[1], volume[0] - host[1]) <= _EAST_S
@@ -238,9 +249,9 @@ def _agreement(host: Series, volume: Series, shift_s: float) -> tuple[int, int]:
     shifted = volume.shifted(shift_s)
     coarse, fine, width_s = (host, shifted, host_s) if host_s >= volume_s else (shifted, host, volume_s)
     means = _means(fine, coarse.t_s - width_s, coarse.t_s)
-    known = np.isfinite(means) & np.isfinite(coarse.value) & (coarse.value > 0)
-    ratio = means[known] / coarse.value[known]
-    return int((np.abs(ratio - 1) <= SAME).sum()), int(known.sum())
+    is_known = np.isfinite(means) & np.isfinite(coarse.value) & (coarse.value > 0)
+    ratio = means[is_known] / coarse.value[is_known]
+    return int((np.abs(ratio - 1) <= SAME).sum()), int(is_known.sum())
 
 
 def _means(series: Series, start_s: Floats, end_s: Floats) -> Floats:

@@ -26,10 +26,10 @@ from volbench.results.recorded.cloudwatch_metrics import (
     CPU,
     EXTENDED,
     INSTANCE,
-    KNOWN,
     LEVELS,
     STATISTICS,
     SUMS,
+    SUPPORTED,
     VOLUME,
     refusal,
 )
@@ -117,10 +117,10 @@ def series_of_metrics(answers: Iterable[Metric]) -> tuple[dict[SeriesKey, Series
     for metric in answers:
         if not len(metric.start_s):
             continue
-        reason = refusal(metric.name, metric.statistic) if metric.name in KNOWN else ""
+        reason = refusal(metric.name, metric.statistic) if metric.name in SUPPORTED else ""
         if reason:
             notes.append(reason)
-        elif metric.name in KNOWN:
+        elif metric.name in SUPPORTED:
             usable.append(metric)
         elif metric.name:
             unknown.append(metric.name)
@@ -136,12 +136,12 @@ def series_of_metrics(answers: Iterable[Metric]) -> tuple[dict[SeriesKey, Series
 
 def _with_only_entity(answers: Sequence[Metric]) -> list[Metric]:
     """Metrics of which some name the volume, and all that do name the same: the others are of that one as well."""
-    of_volume = [one for one in answers if one.name not in _OF_INSTANCE]
-    entities = {one.entity for one in of_volume} - {""}
+    of_volume = [answer for answer in answers if answer.name not in _OF_INSTANCE]
+    entities = {answer.entity for answer in of_volume} - {""}
     if len(entities) != 1:
         return list(answers)
     entity = entities.pop()
-    return [one if one.name in _OF_INSTANCE else replace(one, entity=entity) for one in answers]
+    return [answer if answer.name in _OF_INSTANCE else replace(answer, entity=entity) for answer in answers]
 
 
 _OF_INSTANCE = frozenset({CPU, *(name for name, (_, _, owner) in LEVELS.items() if owner == INSTANCE)})
@@ -149,23 +149,23 @@ _OF_INSTANCE = frozenset({CPU, *(name for name, (_, _, owner) in LEVELS.items() 
 
 def _by_key(answers: Sequence[Metric]) -> dict[tuple[str, str], Metric]:
     """Metrics by name and entity, pages joined; an answer that contradicts others is of a further volume."""
-    parts: dict[tuple[str, str], list[Metric]] = {}
+    metrics_of: dict[tuple[str, str], list[Metric]] = {}
     for metric in answers:
         candidates = (metric.entity, *(f"{metric.entity or VOLUME} {n}" for n in range(2, _ANSWERS_MAX)))
         for entity in candidates:
             own = replace(metric, entity=entity)
-            if not any(_contradicts(own, other) for other in parts.get(own.key, ())):
-                parts.setdefault(own.key, []).append(own)
+            if not any(_contradicts(own, metric) for metric in metrics_of.get(own.key, ())):
+                metrics_of.setdefault(own.key, []).append(own)
                 break
-    return {key: _joined(same) for key, same in parts.items()}
+    return {key: _joined(same) for key, same in metrics_of.items()}
 
 
 def _contradicts(first: Metric, second: Metric) -> bool:
     """Whether two answers of one metric have other values for most of the times that both have."""
-    _, at, other = np.intersect1d(first.start_s, second.start_s, return_indices=True)
+    _, at, second_index = np.intersect1d(first.start_s, second.start_s, return_indices=True)
     if not len(at):
         return False
-    difference = np.abs(first.value[at] - second.value[other])
+    difference = np.abs(first.value[at] - second.value[second_index])
     return bool((difference > _SAME * np.maximum(1.0, np.abs(first.value[at]))).mean() > 0.5)
 
 
@@ -204,7 +204,7 @@ def _values(metrics: Mapping[tuple[str, str], Metric]) -> Iterator[tuple[str, st
 
 def _gaps(metrics: Mapping[tuple[str, str], Metric]) -> Iterator[str]:
     """Stretches without points, of the metric that has most points: nothing is known of them."""
-    metric = max(metrics.values(), key=lambda one: len(one.start_s), default=None)
+    metric = max(metrics.values(), key=lambda metric_of: len(metric_of.start_s), default=None)
     if metric is None:
         return
     steps = np.diff(metric.start_s)
@@ -252,7 +252,7 @@ def named(label: str) -> tuple[str, str, str]:
     """Metric, statistic and entity of a label: several queries write more than the metric into it."""
     tokens = [token.strip("()[],:;\"'") for token in label.replace("·", " ").split()]
     statistic = next((token for token in tokens if token in STATISTICS or EXTENDED.fullmatch(token)), "")
-    name = next((token for token in tokens if token in KNOWN), "")
+    name = next((token for token in tokens if token in SUPPORTED), "")
     left = [token for token in tokens if token not in (statistic, name) and any(map(str.isalnum, token))]
     left = [token for token in left if not token.startswith("AWS/") and token not in _DIMENSIONS]
     if not name:
@@ -269,10 +269,13 @@ def _of_statistics(label: str, points: Sequence[Mapping[str, Any]]) -> Iterator[
     """The statistics of an answer that its metric needs; where none is there, those that it has."""
     name, _, entity = named(label)
     points = [_with_extended(point) for point in points]
-    names = dict.fromkeys(one for point in points for one in point)
-    there = [*(one for one in STATISTICS if one in names), *(one for one in names if EXTENDED.fullmatch(one))]
-    useful = [one for one in there if name not in KNOWN or not refusal(name, one)]
-    for statistic in useful or there[:1]:
+    names = dict.fromkeys(statistic for point in points for statistic in point)
+    statistics = [
+        *(statistic for statistic in STATISTICS if statistic in names),
+        *(statistic for statistic in names if EXTENDED.fullmatch(statistic)),
+    ]
+    useful = [statistic for statistic in statistics if name not in SUPPORTED or not refusal(name, statistic)]
+    for statistic in useful or statistics[:1]:
         if statistic in ("Maximum", "Minimum") and "Average" in useful:
             continue
         samples = [(point["Timestamp"], point[statistic]) for point in points if statistic in point]

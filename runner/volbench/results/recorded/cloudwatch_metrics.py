@@ -73,7 +73,7 @@ STATISTICS = ("Sum", "Average", "Maximum", "Minimum", COUNT)
 EXTENDED = re.compile(r"p\d{1,3}(?:\.\d+)?|(?:tm|tc|ts|wm)\d{1,2}(?:\.\d+)?|IQM")
 """Percentiles and trimmed statistics, which are of samples and neither their sum nor their mean."""
 TIMES = frozenset(name for name, _ in AWAITS.values())
-KNOWN = frozenset({*SUMS, *LEVELS, *TIMES, CPU})
+SUPPORTED = frozenset({*SUMS, *LEVELS, *TIMES, CPU})
 _ANY_LEVEL = frozenset({"BurstBalance", "EBSIOBalance%", "EBSByteBalance%", "BurstCreditBalance"})
 """Levels that move so slowly that the least and the largest of a period are nearly its mean."""
 

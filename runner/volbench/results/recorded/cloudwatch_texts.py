@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from volbench.results.recorded.cloudwatch import Metric, metric_of, named, series_of_metrics
-from volbench.results.recorded.cloudwatch_metrics import KNOWN, LEVELS
+from volbench.results.recorded.cloudwatch_metrics import LEVELS, SUPPORTED
 from volbench.results.recorded.parsed import Recorded, first_lines, number, recorded_of_epochs
 
 _ROWS = ("Full label", "Id", "Stat", "Period", "Label", "Unit", "Account ID", "Region")
@@ -80,7 +80,7 @@ def _column(at: int, heads: dict[str, list[str]], stamps: Sequence[float], rows:
         return values[at].strip() if at < len(values) else ""
 
     label = next(
-        (head(row) for row in ("Label", "Full label", "Id") if named(head(row))[0] in KNOWN), head("Label")
+        (head(row) for row in ("Label", "Full label", "Id") if named(head(row))[0] in SUPPORTED), head("Label")
     )
     pairs = [
         (stamp, value)
@@ -132,7 +132,7 @@ def _data_results(text: str) -> Iterator[Metric]:
             if label:
                 yield metric_of(label, stamps, values)
             label = next(
-                (cell for cell in cells[1:] if named(cell)[0] in KNOWN), cells[1] if len(cells) > 1 else ""
+                (cell for cell in cells[1:] if named(cell)[0] in SUPPORTED), cells[1] if len(cells) > 1 else ""
             )
             stamps, values = [], []
         elif cells[0] == "TIMESTAMPS":
@@ -166,6 +166,6 @@ def _statistics(text: str) -> Iterator[Metric]:
 
 def _of_points(label: str, pairs: Sequence[tuple[str, float]]) -> Metric:
     name = named(label)[0]
-    if name in KNOWN and name not in LEVELS:
+    if name in SUPPORTED and name not in LEVELS:
         raise ValueError(f"`--output text` does not say which statistic of {name} it is: give --output json")
     return metric_of(label, [stamp for stamp, _ in pairs], [value for _, value in pairs])

@@ -31,9 +31,9 @@ def parse_collectl(text: str) -> Recorded:
         dated = re.match(r"^(\d{4})(\d\d)(\d\d) (?=\d\d:)", line)
         if dated is not None and not days:
             days = (date(int(dated[1]), int(dated[2]), int(dated[3])),)
-        rest = line[dated.end() :] if dated else line
-        stamp = time_of_day(rest)
-        cells = (stamp[1] if stamp is not None else rest).split()
+        text_after_date = line[dated.end() :] if dated else line
+        stamp = time_of_day(text_after_date)
+        cells = (stamp[1] if stamp is not None else text_after_date).split()
         if not columns or len(cells) != len(columns) or line.startswith("#"):
             continue
         count += 1
@@ -69,7 +69,7 @@ def parse_collectl_disks(text: str) -> Recorded:
     """Operations, bytes and queue of each disk. Waits are whole milliseconds: those below 1 are not known."""
     table, clock = Table(), DayClock()
     count, clocked, days = 0, False, tuple[date, ...]()
-    seen = set[str]()
+    times_seen = set[str]()
     for line in text.splitlines():
         cells = line.split()
         if line.startswith("#") or len(cells) < _DETAIL_CELLS:
@@ -81,9 +81,9 @@ def parse_collectl_disks(text: str) -> Recorded:
         if len(before) == 2 and len(before[0]) == 8 and before[0].isdecimal() and not days:
             days = dates(f"{before[0][:4]}-{before[0][4:6]}-{before[0][6:]}")
         stamp = time_of_day(before[-1]) if before else None
-        if name in seen:
-            seen, count = set(), count + 1
-        seen.add(name)
+        if name in times_seen:
+            times_seen, count = set(), count + 1
+        times_seen.add(name)
         t_s = clock.at(stamp[0]) if stamp is not None else float(count + 1)
         clocked = clocked or stamp is not None
         for at, metric, scale in _DETAIL_COLUMNS:
@@ -91,13 +91,13 @@ def parse_collectl_disks(text: str) -> Recorded:
             table.add(t_s, "diskstats", metric, name, None if value is None else value * scale)
     series = table.series()
     waits = {
-        key: one
-        for key, one in series.items()
-        if key.metric in ("r_await_ms", "w_await_ms") and one.value.min() < 1
+        key: samples
+        for key, samples in series.items()
+        if key.metric in ("r_await_ms", "w_await_ms") and samples.value.min() < 1
     }
     notes = ("collectl prints waiting times without decimals: those of below 1 ms are not known",) if waits else ()
-    kept = {key: one for key, one in series.items() if key not in waits}
-    return Recorded(series=kept, clocked=clocked, interval_known=clocked, dates=days, notes=notes)
+    series_left = {key: samples for key, samples in series.items() if key not in waits}
+    return Recorded(series=series_left, clocked=clocked, interval_known=clocked, dates=days, notes=notes)
 
 
 _DETAIL_COLUMNS = (

@@ -108,9 +108,9 @@ def _decoded(content: bytes) -> str:
         for encoding, at in (("utf-16-le", 1), ("utf-16-be", 0)):
             if sample[at::2].count(0) > 0.8 * len(sample[at::2]) and zeros < 0.6 * len(sample):
                 return content.decode(encoding, "replace")
-    known = next((text for magic, text in _BINARY.items() if content.startswith(magic)), None)
-    if known is not None or zeros > len(sample) / 16:
-        raise ValueError(known or "no text")
+    binary_text = next((text for magic, text in _BINARY.items() if content.startswith(magic)), None)
+    if binary_text is not None or zeros > len(sample) / 16:
+        raise ValueError(binary_text or "no text")
     return content.decode("utf-8-sig", "replace")
 
 
@@ -277,7 +277,10 @@ def _zip(name: str, content: bytes, budget: _Budget) -> _Members:
 
 
 def _is_hidden(name: str) -> bool:
-    return any(part.startswith(".") and part not in (".", "..") for part in name.split("/")) or "__MACOSX" in name
+    return (
+        any(component.startswith(".") and component not in (".", "..") for component in name.split("/"))
+        or "__MACOSX" in name
+    )
 
 
 def _without(name: str, suffix: str) -> str:

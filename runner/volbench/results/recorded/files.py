@@ -43,29 +43,29 @@ def read_files(sources: Sequence[Path], interval_s: float | None = None) -> tupl
 
     Raises UsageError for a source that is not there.
     """
-    found = [content for source in sources for content in contents(source)]
-    collections, others = _collected(found)
+    contents_read = [content for source in sources for content in contents(source)]
+    collections, single_files = _collected(contents_read)
     files = [file for prefix, members in collections.items() for file in _collection(prefix, members)]
-    files += [_read(content, interval_s) for content in others]
+    files += [_read(content, interval_s) for content in single_files]
     return tuple(sorted(files, key=lambda file: file.name))
 
 
-def unreadable(source: Path, files: Sequence[FileRead], what: str, next_step: str) -> UsageError:
+def unreadable(source: Path, files: Sequence[FileRead], message: str, next_step: str) -> UsageError:
     """Return the error for a source of which no file can be used.
 
     Args:
         source: as named.
         files: as they were read.
-        what, next_step: where they are several or none; of a single file its own reason is told.
+        message, next_step: where they are several or none; of a single file its own reason is told.
     """
     reasons = [(file.name, _with_kind(file)) for file in files if file.why_not]
     if len(reasons) == 1 and not reasons[0][1].startswith(_UNKNOWN):
         name, reason = reasons[0]
         where = source / name if source.is_dir() else source
         return UsageError(reason, where=str(where), next_step="" if " give " in f" {reason}" else next_step)
-    shown = [f"{name}: {reason}" for name, reason in reasons[:_SHOWN]]
-    more = [f"and {len(reasons) - _SHOWN} more"] if len(reasons) > _SHOWN else []
-    return UsageError(what, where=str(source), evidence="; ".join([*shown, *more]), next_step=next_step)
+    listed = [f"{name}: {reason}" for name, reason in reasons[:_LISTED_MAX]]
+    more = [f"and {len(reasons) - _LISTED_MAX} more"] if len(reasons) > _LISTED_MAX else []
+    return UsageError(message, where=str(source), evidence="; ".join([*listed, *more]), next_step=next_step)
 
 
 def _with_kind(file: FileRead) -> str:
@@ -73,24 +73,24 @@ def _with_kind(file: FileRead) -> str:
     return f"this is {file.kind}, {file.why_not}" if file.why_not.startswith(_NOT_READ) else file.why_not
 
 
-_SHOWN = 10
+_LISTED_MAX = 10
 _NOT_READ = "not read: "
 _UNKNOWN = "its format is not known"
 
 
-def _collected(found: Iterable[Content]) -> tuple[Mapping[str, Mapping[str, Content]], list[Content]]:
+def _collected(contents_read: Iterable[Content]) -> tuple[Mapping[str, Mapping[str, Content]], list[Content]]:
     """Return pt-stalk's collections, by prefix, their files by kind, and the files that belong to none."""
     collections: dict[str, dict[str, Content]] = {}
-    others = []
-    for content in found:
+    single_files = []
+    for content in contents_read:
         path = PurePosixPath(content.name)
         named = kind_of(path.name)
         if named is None:
-            others.append(content)
+            single_files.append(content)
         else:
             prefix = named[0] if str(path.parent) == "." else f"{path.parent}/{named[0]}"
             collections.setdefault(prefix, {})[named[1]] = content
-    return collections, others
+    return collections, single_files
 
 
 def _collection(prefix: str, members: Mapping[str, Content]) -> Iterator[FileRead]:
@@ -133,11 +133,11 @@ def _read(content: Content, interval_s: float | None) -> FileRead:
     except ValueError as error:
         return FileRead(name=content.name, why_not=str(error))
     if read is None:
-        known = unread(content.text)
-        if known is None:
+        reason = unread(content.text)
+        if reason is None:
             return FileRead(name=content.name, why_not=f"{_UNKNOWN}: give {ACCEPTED}")
-        return FileRead(name=content.name, kind=known.name, why_not=f"{_NOT_READ}give {known.instead}")
+        return FileRead(name=content.name, kind=reason.name, why_not=f"{_NOT_READ}give {reason.instead}")
     kind, recordings = read
-    filled = tuple(one for one in recordings if one.series)
-    notes = "; ".join(dict.fromkeys(note for one in recordings for note in one.notes))
+    filled = tuple(recording for recording in recordings if recording.series)
+    notes = "; ".join(dict.fromkeys(note for recording in recordings for note in recording.notes))
     return FileRead(name=content.name, kind=kind, recordings=filled, why_not="" if filled else (notes or _EMPTY))

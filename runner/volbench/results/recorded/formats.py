@@ -108,10 +108,10 @@ def _each_banner(parse: Callable[[str], Recorded], *, of_host: bool) -> Callable
         texts = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
         if of_host:
             by_host: dict[str, list[str]] = {}
-            for part in texts:
-                by_host.setdefault(banner(part)[0], []).append(part)
-            texts = ["".join(parts) for parts in by_host.values()]
-        return [one for one in map(parse, texts) if one.series] or parse(text)
+            for text_part in texts:
+                by_host.setdefault(banner(text_part)[0], []).append(text_part)
+            texts = ["".join(pieces) for pieces in by_host.values()]
+        return [recorded for recorded in map(parse, texts) if recorded.series] or parse(text)
 
     return read
 
@@ -169,18 +169,19 @@ def read_text(text: str, interval_s: float | None = None) -> tuple[str, tuple[Re
     Raises ValueError for a damaged text, saying what it looks like.
     """
     lines = passed_on(text)
-    found = next((one for one in FORMATS if one.matches(lines.text)), None)
-    recorded = None if found is None else _recordings(found, lines)
-    if not any(one.series for one in recorded or ()) and (shifted := _dedented(text)) != text:
+    matching = next((candidate for candidate in FORMATS if candidate.matches(lines.text)), None)
+    recorded = None if matching is None else _recordings(matching, lines)
+    if not any(recording.series for recording in recorded or ()) and (shifted := _dedented(text)) != text:
         return read_text(shifted, interval_s)  # indented, as a page that quotes it
-    if found is None or recorded is None:
+    if matching is None or recorded is None:
         return None
     recorded = _with_note(
-        recorded, [one.name for one in FORMATS if one.name in _OF_LINES and one.matches(lines.text)]
+        recorded,
+        [candidate.name for candidate in FORMATS if candidate.name in _OF_LINES and candidate.matches(lines.text)],
     )
     if interval_s is not None:
-        recorded = tuple(with_interval(one, interval_s) for one in recorded)
-    return found.name, tuple(without_uncounted_flushes(one) for one in recorded)
+        recorded = tuple(with_interval(recording, interval_s) for recording in recorded)
+    return matching.name, tuple(without_uncounted_flushes(recording) for recording in recorded)
 
 
 def _dedented(text: str) -> str:
@@ -207,25 +208,25 @@ def _with_note(recorded: tuple[Recorded, ...], names: Sequence[str]) -> tuple[Re
     return (replace(recorded[0], notes=(*recorded[0].notes, note)), *recorded[1:])
 
 
-def _recordings(found: Format, lines: PassedOn) -> tuple[Recorded, ...]:
+def _recordings(matching: Format, lines: PassedOn) -> tuple[Recorded, ...]:
     try:
-        readings = _parsed(found, lines)
+        readings = _parsed(matching, lines)
     except (ValueError, KeyError, StopIteration) as error:
-        raise ValueError(f"looks like {found.name}, but cannot be read: {error}") from error
+        raise ValueError(f"looks like {matching.name}, but cannot be read: {error}") from error
     return (readings,) if isinstance(readings, Recorded) else tuple(readings)
 
 
-def _parsed(found: Format, lines: PassedOn) -> Readings:
+def _parsed(matching: Format, lines: PassedOn) -> Readings:
     """What a format's reader makes of a text, on the clock of its lines where it has none of its own."""
-    readings = found.parse(lines.text)
+    readings = matching.parse(lines.text)
     if not lines.stamps or not isinstance(readings, Recorded):
         return readings
     if readings.clocked:
         return readings
-    if found.begins is not None:
-        timed = found.parse(with_times(lines, begins=found.begins, after=found.stamp_after))
+    if matching.begins is not None:
+        timed = matching.parse(with_times(lines, begins=matching.begins, after=matching.stamp_after))
         readings = of_stamps(timed, lines) if isinstance(timed, Recorded) else timed
-    elif found.told_s is not None:
-        readings = clocked_by(readings, lines, found.told_s)
+    elif matching.told_s is not None:
+        readings = clocked_by(readings, lines, matching.told_s)
     host = lines.host
     return replace(readings, host=readings.host or host) if isinstance(readings, Recorded) else readings

@@ -138,9 +138,11 @@ def _dstat_screen(text: str) -> Recorded:
             groups = [group.strip("- ") for group in re.findall(r"-*[a-z][a-z/0-9 :-]*?-*(?=[ |]|$)", line)]
             parts_of, columns = line.split("|"), []
             continue
-        parts = re.split(r"[|:]", line)
-        if groups and not columns and len(parts) == len(groups):
-            columns = [(group, name) for group, cells in zip(groups, parts, strict=True) for name in cells.split()]
+        cell_texts = re.split(r"[|:]", line)
+        if groups and not columns and len(cell_texts) == len(groups):
+            columns = [
+                (group, name) for group, cells in zip(groups, cell_texts, strict=True) for name in cells.split()
+            ]
             continue
         if groups and not columns and len(names := line.split("|")) == len(parts_of):
             columns = list(_dool_columns(parts_of, names))
@@ -165,8 +167,8 @@ def _dstat_screen(text: str) -> Recorded:
 
 def _dool_columns(groups: list[str], names: list[str]) -> Iterator[tuple[str, str]]:
     """Yield group and name of each column, of parts that may hold several groups with as many names each."""
-    for part, cells in zip(groups, names, strict=True):
-        of_part, columns = [group.strip("-") for group in part.split()], cells.split()
+    for group_name, cells in zip(groups, names, strict=True):
+        of_part, columns = [group.strip("-") for group in group_name.split()], cells.split()
         each = len(columns) // len(of_part) if of_part else 0
         if each:
             yield from ((of_part[min(at // each, len(of_part) - 1)], name) for at, name in enumerate(columns))

@@ -197,14 +197,18 @@ def _counted(series: Mapping[SeriesKey, Series]) -> tuple[dict[SeriesKey, Series
 
     Kernels before 5.10 count no time of a device that passes its operations on (md): each of its times is 0.
     """
-    busy = {key.entity for key, one in series.items() if key.metric.endswith("s_per_s") and one.value.any()}
+    busy = {key.entity for key, samples in series.items() if key.metric.endswith("s_per_s") and samples.value.any()}
     times = {
-        device: [one for key, one in series.items() if key.entity == device and key.metric in _TIMES]
+        device: [samples for key, samples in series.items() if key.entity == device and key.metric in _TIMES]
         for device in busy
     }
-    uncounted = sorted(device for device, of in times.items() if of and not any(one.value.any() for one in of))
-    kept = {key: one for key, one in series.items() if key.entity not in uncounted or key.metric not in _TIMES}
-    return kept, uncounted
+    uncounted = sorted(
+        device for device, of in times.items() if of and not any(samples.value.any() for samples in of)
+    )
+    series_left = {
+        key: samples for key, samples in series.items() if key.entity not in uncounted or key.metric not in _TIMES
+    }
+    return series_left, uncounted
 
 
 _TIMES = frozenset({"aqu_sz", "util_ratio", "await_ms", "r_await_ms", "w_await_ms"})
@@ -337,6 +341,6 @@ def _of_clock(stamp: str) -> tuple[date, ...]:
     """What the date of a time stamp may be, the likelier first: locales that put the month before the day, with a
     year of four digits between slashes, have a clock of 12 hours (glibc's en_US, `%m/%d/%Y` and `%r`).
     """
-    found = dates(stamp.split(maxsplit=1)[0])
+    date_texts = dates(stamp.split(maxsplit=1)[0])
     is_day_first = re.match(r"\d\d/\d\d/\d{4} [\d:]+$", stamp) is not None
-    return found[::-1] if is_day_first else found
+    return date_texts[::-1] if is_day_first else date_texts

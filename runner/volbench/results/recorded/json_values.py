@@ -34,8 +34,8 @@ def json_values(text: str) -> Iterator[Any]:
 
 
 def _line_end(text: str, at: int) -> int:
-    found = text.find("\n", at)
-    return len(text) if found < 0 else found
+    line_end = text.find("\n", at)
+    return len(text) if line_end < 0 else line_end
 
 
 def _skip(text: str, at: int) -> int:

@@ -165,7 +165,7 @@ def _rates(
             table.add(t_s, _SOURCE, "writes_per_s", mount, rate)
             table.add(t_s, _SOURCE, "write_mib_per_s", mount, grown[3] / 2**20 / dt_s)
     table.add(t_s, _SOURCE, "metadata_ops_per_s", mount, metadata)
-    others = [name for name in new.keys() & old.keys() if name not in ("READ", "WRITE")]
-    operations = sum(new[name][0] - old[name][0] for name in others)
-    waited_ms = sum(new[name][7] - old[name][7] for name in others)
+    other_operations = [name for name in new.keys() & old.keys() if name not in ("READ", "WRITE")]
+    operations = sum(new[name][0] - old[name][0] for name in other_operations)
+    waited_ms = sum(new[name][7] - old[name][7] for name in other_operations)
     table.add(t_s, _SOURCE, "metadata_await_ms", mount, waited_ms / operations if operations else None)

@@ -14,7 +14,7 @@ from volbench.results.recorded.prometheus import TIME_OF
 from volbench.results.store.series import Series, SeriesKey
 
 _OPERATIONS = ("reads_per_s", "writes_per_s")
-_SHOWN = 8
+_LISTED_MAX = 8
 
 
 def of_one_volume(
@@ -36,12 +36,12 @@ def of_one_volume(
         raise UsageError(
             f"there is no volume {volume!r}",
             where=f"--volume {volume}",
-            evidence=f"volumes: {', '.join(sorted(of_vendor)[:_SHOWN]) or 'no file names one'}",
+            evidence=f"volumes: {', '.join(sorted(of_vendor)[:_LISTED_MAX]) or 'no file names one'}",
         )
     if len(of_vendor) < 2:
         return with_cpu, ()
     on_host = any(key.source in HOST_SOURCES for key in series)
-    names = ", ".join(sorted(of_vendor)[:_SHOWN]) + (" ..." if len(of_vendor) > _SHOWN else "")
+    names = ", ".join(sorted(of_vendor)[:_LISTED_MAX]) + (" ..." if len(of_vendor) > _LISTED_MAX else "")
     if chosen:
         return _only(with_cpu, set(chosen)), (
             f"of {counted(len(of_vendor), 'volume')} only {', '.join(chosen)} is used",
@@ -65,16 +65,16 @@ def unused_instances(series: Mapping[SeriesKey, Series]) -> tuple[str, ...]:
     names = sorted({key.entity for key in series if key.metric.startswith("instance_") and "balance" in key.metric})
     if len(names) < 2:
         return ()
-    shown = ", ".join(names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
+    listed = ", ".join(names[:_LISTED_MAX]) + (" ..." if len(names) > _LISTED_MAX else "")
     return (
         f"the credits of {counted(len(names), 'instance')} go unused, since nothing tells which of them has the"
-        f" volume: {shown} (give the answers for one)",
+        f" volume: {listed} (give the answers for one)",
     )
 
 
 def _with_waits(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:
     """Series with waiting times in place of times whose operations another file counts."""
-    made = {key: one for key, one in series.items() if key.metric not in TIME_OF.values()}
+    made = {key: samples for key, samples in series.items() if key.metric not in TIME_OF.values()}
     for metric, time_name in TIME_OF.items():
         for key, times in series.items():
             rates = series.get(replace(key, metric=time_name.replace("_time_s_per_s", "s_per_s")))
@@ -94,16 +94,16 @@ def _of_instance(key: SeriesKey) -> bool:
 
 def _only(series: Mapping[SeriesKey, Series], entities: set[str]) -> dict[SeriesKey, Series]:
     return {
-        key: one
-        for key, one in series.items()
+        key: samples
+        for key, samples in series.items()
         if key.source not in VOLUME_SOURCES or _of_instance(key) or key.entity in entities
     }
 
 
 def _operations(series: Mapping[SeriesKey, Series], entity: str) -> float:
     rates = [
-        one.value
-        for key, one in series.items()
+        samples.value
+        for key, samples in series.items()
         if key.entity == entity and key.metric in _OPERATIONS and key.source in VOLUME_SOURCES
     ]
     return sum(float(np.mean(values)) for values in rates)
@@ -113,7 +113,8 @@ def _as_only(series: Mapping[SeriesKey, Series], source: str) -> dict[SeriesKey,
     """Series whose only entity of a source has no name, as the sampler gives the only one none."""
     is_only = len({key.entity for key in series if key.source == source}) == 1
     return {
-        replace(key, entity="") if is_only and key.source == source else key: one for key, one in series.items()
+        replace(key, entity="") if is_only and key.source == source else key: samples
+        for key, samples in series.items()
     }
 
 
@@ -121,5 +122,5 @@ def _with_cpu(series: Mapping[SeriesKey, Series]) -> dict[SeriesKey, Series]:
     """Series with the CPUs of the only instance as those of the host; of several instances none is."""
     names = {key.entity for key in series if key.source == "cpu"}
     if "" in names or len(names) != 1:
-        return {key: one for key, one in series.items() if key.source != "cpu" or not key.entity}
-    return {replace(key, entity="") if key.source == "cpu" else key: one for key, one in series.items()}
+        return {key: samples for key, samples in series.items() if key.source != "cpu" or not key.entity}
+    return {replace(key, entity="") if key.source == "cpu" else key: samples for key, samples in series.items()}

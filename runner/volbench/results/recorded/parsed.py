@@ -62,7 +62,9 @@ def with_interval(recorded: Recorded, interval_s: float) -> Recorded:
     """Return a recording of counted samples, `interval_s` seconds apart."""
     if recorded.interval_known:
         return recorded
-    series = {key: Series(t_s=one.t_s * interval_s, value=one.value) for key, one in recorded.series.items()}
+    series = {
+        key: Series(t_s=samples.t_s * interval_s, value=samples.value) for key, samples in recorded.series.items()
+    }
     return replace(recorded, series=series, interval_known=True)
 
 
@@ -72,8 +74,8 @@ _BANNER = re.compile(r"^\S+ \S+ \((?P<host>[^)]*)\)\s+(?P<date>\S.*?)\s+_\S+_\s+
 
 def banner(text: str) -> tuple[str, tuple[date, ...]]:
     """Return host and date of the first banner of sysstat in a text; both empty without one."""
-    found = _BANNER.search(text)
-    return ("", ()) if found is None else (found["host"], dates(found["date"]))
+    matched = _BANNER.search(text)
+    return ("", ()) if matched is None else (matched["host"], dates(matched["date"]))
 
 
 def dates(text: str) -> tuple[date, ...]:
@@ -238,9 +240,9 @@ def without_rounded(
 ) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
     """The series without those of devices and metrics that are rounded to 0 under operations, with notes."""
     dropped = set(rounded)
-    kept = {key: one for key, one in series.items() if (key.entity, key.metric) not in dropped}
+    series_left = {key: samples for key, samples in series.items() if (key.entity, key.metric) not in dropped}
     devices = sorted({device for device, _ in dropped})
-    return kept, tuple(
+    return series_left, tuple(
         f"the times of {device} are printed without decimals, and some as 0: they are not known (--dec=2 has them)"
         for device in devices
     )
@@ -270,31 +272,31 @@ def merged(files: Iterable[Recorded]) -> dict[SeriesKey, Series]:
     for recorded in files:
         for candidate in _file_series(recorded):
             groups.setdefault((candidate.source, candidate.entity), []).append(candidate)
-    parts: dict[SeriesKey, list[Series]] = {}
+    pieces: dict[SeriesKey, list[Series]] = {}
     for candidates in groups.values():
         for candidate in _without_rivals(candidates):
             for metric, series in candidate.series.items():
                 key = SeriesKey(source=candidate.source, metric=metric, entity=candidate.entity)
-                parts.setdefault(key, []).append(series)
-    return {key: joined(of_key) for key, of_key in parts.items()}
+                pieces.setdefault(key, []).append(series)
+    return {key: joined(of_key) for key, of_key in pieces.items()}
 
 
-def joined(parts: Sequence[Series]) -> Series:
+def joined(pieces: Sequence[Series]) -> Series:
     """One series of several, ascending in time; a time that comes twice keeps its last value."""
-    if len(parts) == 1 and (np.diff(parts[0].t_s) > 0).all():
-        return parts[0]
-    t_s = np.concatenate([part.t_s for part in parts])[::-1]
-    value = np.concatenate([part.value for part in parts])[::-1]
+    if len(pieces) == 1 and (np.diff(pieces[0].t_s) > 0).all():
+        return pieces[0]
+    t_s = np.concatenate([piece.t_s for piece in pieces])[::-1]
+    value = np.concatenate([piece.value for piece in pieces])[::-1]
     times, last = np.unique(t_s, return_index=True)
     return Series(t_s=times, value=value[last])
 
 
-def all_times(parts: Sequence[Series]) -> NDArray[np.float64]:
+def all_times(pieces: Sequence[Series]) -> NDArray[np.float64]:
     """Return the times of several series, ascending, each once. Most have the same ones, which need no sorting."""
-    t_s = parts[0].t_s
-    if (np.diff(t_s) > 0).all() and all(np.array_equal(t_s, part.t_s) for part in parts[1:]):
+    t_s = pieces[0].t_s
+    if (np.diff(t_s) > 0).all() and all(np.array_equal(t_s, piece.t_s) for piece in pieces[1:]):
         return t_s
-    return np.unique(np.concatenate([part.t_s for part in parts]))
+    return np.unique(np.concatenate([piece.t_s for piece in pieces]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,15 +320,15 @@ class _FileSeries:
         """The more, the sooner it counts alone."""
         return len(self.series), self.t1_s - self.t0_s, self.of_file
 
-    def is_rival(self, other: _FileSeries) -> bool:
+    def is_rival(self, entry: _FileSeries) -> bool:
         """Whether both have a metric in times that overlap by more than where one file ends and the next begins."""
-        overlap_s = min(self.t1_s, other.t1_s) - max(self.t0_s, other.t0_s)
-        apart = overlap_s < 0 or (overlap_s <= _OVERLAP * min(self.width_s, other.width_s) and self.width_s > 0)
-        return not apart and not self.series.keys().isdisjoint(other.series)
+        overlap_s = min(self.t1_s, entry.t1_s) - max(self.t0_s, entry.t0_s)
+        apart = overlap_s < 0 or (overlap_s <= _OVERLAP * min(self.width_s, entry.width_s) and self.width_s > 0)
+        return not apart and not self.series.keys().isdisjoint(entry.series)
 
-    def is_longer(self, other: _FileSeries) -> bool:
+    def is_longer(self, entry: _FileSeries) -> bool:
         """Whether it lasts clearly longer."""
-        return self.t1_s - self.t0_s > _LONGER * (other.t1_s - other.t0_s)
+        return self.t1_s - self.t0_s > _LONGER * (entry.t1_s - entry.t0_s)
 
 
 _OVERLAP = 2.0
@@ -356,11 +358,11 @@ def _without_rivals(candidates: Sequence[_FileSeries]) -> Iterator[_FileSeries]:
     """What files have of one entity, less the files whose place another one takes."""
     used: list[_FileSeries] = []
     for candidate in sorted(candidates, key=lambda candidate: candidate.rank, reverse=True):
-        rivals = [other for other in used if other.is_rival(candidate)]
+        rivals = [rival for rival in used if rival.is_rival(candidate)]
         if not rivals:
             used.append(candidate)
         elif all(candidate.is_longer(rival) for rival in rivals):
-            used = [*(other for other in used if other not in rivals), candidate]
+            used = [*(entry for entry in used if entry not in rivals), candidate]
     return iter(used)
 
 
@@ -372,9 +374,9 @@ def without_uncounted_flushes(recorded: Recorded) -> Recorded:
         for key, samples in recorded.series.items()
         if key.metric == flushes and key.entity.startswith(STACKED_DEVICES) and not np.any(samples.value > 0)
     }
-    kept = {
+    series_left = {
         key: samples
         for key, samples in recorded.series.items()
         if key.entity not in uncounted or key.metric not in (flushes, "f_await_ms")
     }
-    return replace(recorded, series=kept)
+    return replace(recorded, series=series_left)

@@ -17,7 +17,7 @@ from typing import TypeVar
 from volbench.core.base.parse import EPOCH_MAX_S
 from volbench.results.recorded.parsed import DAY_S, Recorded, banner
 
-Told = TypeVar("Told")
+_Value = TypeVar("_Value")
 _SHARE_MIN = 0.9
 """Part of the lines that must have what is taken off: a cut may begin within a line."""
 _LINES_MIN = 3
@@ -76,21 +76,21 @@ def passed_on(text: str) -> PassedOn:
             continue
         if read is _clock and _OF_A_LOAD.search(text) is None:
             continue  # a time of day alone may as well be the tool's own, as sar and collectl have it
-        rest = [line if end is None else line[end[0] :] for line, end in zip(lines, ends, strict=True)]
-        rest = _without(rest, _STREAM)
-        tags = {found["host"] for line in rest if (found := _TAG.match(line))}
+        texts = [line if end is None else line[end[0] :] for line, end in zip(lines, ends, strict=True)]
+        texts = _without(texts, _STREAM)
+        tags = {matched["host"] for line in texts if (matched := _TAG.match(line))}
         host = tags.pop() if len(tags) == 1 else ""
         return PassedOn(
-            text="\n".join(_without(rest, _TAG) if host else rest),
+            text="\n".join(_without(texts, _TAG) if host else texts),
             stamps=tuple(None if end is None else end[1] for end in ends),
             host=host,
         )
     return PassedOn(text=text if lines is original else "\n".join(lines))
 
 
-def _ends_of_most(lines: Sequence[str], read: Callable[[str], Told | None]) -> list[Told | None] | None:
+def _ends_of_most(lines: Sequence[str], read: Callable[[str], _Value | None]) -> list[_Value | None] | None:
     """Return what `read` finds in each line; None as soon as too many lines that are not empty have nothing."""
-    ends: list[Told | None] = []
+    ends: list[_Value | None] = []
     filled = missed = 0
     for line in lines:
         ends.append(read(line))
@@ -120,22 +120,24 @@ def _quoted(lines: list[str]) -> list[str]:
 def _numbered(lines: list[str]) -> list[str]:
     """Without numbers that count the lines (`cat -n`, `nl -ba`, `grep -n`)."""
     begin = [_NUMBER.match(line) for line in lines[:_LOOKED_AT]]
-    numbers = [int(one[1][:18]) for one in begin if one is not None]
+    numbers = [int(matched[1][:18]) for matched in begin if matched is not None]
     if len(numbers) < max(_LINES_MIN, _SHARE_MIN * len(lines[:_LOOKED_AT])):
         return lines
     if any(after - before != 1 for before, after in pairwise(numbers)):
         return lines
-    found = [_NUMBER.match(line) for line in lines]
-    return [line if one is None else line[one.end() :] for line, one in zip(lines, found, strict=True)]
+    matches = [_NUMBER.match(line) for line in lines]
+    return [
+        line if matched is None else line[matched.end() :] for line, matched in zip(lines, matches, strict=True)
+    ]
 
 
 def _named(lines: list[str]) -> list[str]:
     """Without the name of a container (`db-1  | `), where it is the same in all lines."""
     if any(_NAME.match(line) is None for line in lines if line.strip()):
         return lines
-    found = [_NAME.match(line) for line in lines if line.strip()]
-    names = {one[1] for one in found if one is not None}
-    if len(found) < _LINES_MIN or len(names) != 1:
+    matches = [_NAME.match(line) for line in lines if line.strip()]
+    names = {matched[1] for matched in matches if matched is not None}
+    if len(matches) < _LINES_MIN or len(names) != 1:
         return lines
     return [_NAME.sub("", line, count=1) for line in lines]
 
@@ -144,52 +146,52 @@ _Ended = tuple[int, Stamp]
 
 
 def _iso(line: str) -> _Ended | None:
-    found = _ISO.match(line)
-    if found is None:
+    matched = _ISO.match(line)
+    if matched is None:
         return None
     try:
-        moment = datetime.fromisoformat(found["iso"] + (found["zone"] or ""))
+        moment = datetime.fromisoformat(matched["iso"] + (matched["zone"] or ""))
     except ValueError:
         return None
     if not _YEARS[0] <= moment.year < _YEARS[1]:
         return None
     if moment.tzinfo is None:
-        return found.end(), Stamp(moment=moment)
-    return found.end(), Stamp(moment=moment.astimezone(UTC).replace(tzinfo=None), zoned=True)
+        return matched.end(), Stamp(moment=moment)
+    return matched.end(), Stamp(moment=moment.astimezone(UTC).replace(tzinfo=None), zoned=True)
 
 
 def _syslog(line: str) -> _Ended | None:
-    found = _SYSLOG.match(line)
-    if found is None or found["month"] not in _MONTHS:
+    matched = _SYSLOG.match(line)
+    if matched is None or matched["month"] not in _MONTHS:
         return None
     try:
-        day = date(_NO_YEAR, _MONTHS.index(found["month"]) + 1, int(found["day"]))
-        moment = datetime.fromisoformat(f"{day.isoformat()}T{found['time']}")
+        day = date(_NO_YEAR, _MONTHS.index(matched["month"]) + 1, int(matched["day"]))
+        moment = datetime.fromisoformat(f"{day.isoformat()}T{matched['time']}")
     except ValueError:
         return None
-    return found.end(), Stamp(moment=moment, dated=False)
+    return matched.end(), Stamp(moment=moment, dated=False)
 
 
 def _epoch(line: str) -> _Ended | None:
-    found = _EPOCH.match(line)
-    if found is None:
+    matched = _EPOCH.match(line)
+    if matched is None:
         return None
-    seconds = int(found["epoch"])
+    seconds = int(matched["epoch"])
     if not 0 <= seconds < EPOCH_MAX_S:
         return None
-    return found.end(), Stamp(moment=datetime.fromtimestamp(seconds, tz=UTC).replace(tzinfo=None), zoned=True)
+    return matched.end(), Stamp(moment=datetime.fromtimestamp(seconds, tz=UTC).replace(tzinfo=None), zoned=True)
 
 
 def _clock(line: str) -> _Ended | None:
     """A time of day."""
-    found = _CLOCK.match(line)
-    if found is None:
+    matched = _CLOCK.match(line)
+    if matched is None:
         return None
     try:
-        moment = datetime.fromisoformat(f"{_NO_YEAR}-01-01T{found['time']}")
+        moment = datetime.fromisoformat(f"{_NO_YEAR}-01-01T{matched['time']}")
     except ValueError:
         return None
-    return found.end(), Stamp(moment=moment, dated=False)
+    return matched.end(), Stamp(moment=moment, dated=False)
 
 
 def with_times(text: PassedOn, *, begins: Callable[[str], bool], after: bool) -> str:
@@ -202,8 +204,8 @@ def with_times(text: PassedOn, *, begins: Callable[[str], bool], after: bool) ->
     """
     lines = []
     for line, stamp in zip(text.text.splitlines(), text.stamps, strict=False):
-        told = stamp is not None and begins(line)
-        if told and stamp is not None:
+        is_stamped = stamp is not None and begins(line)
+        if is_stamped and stamp is not None:
             moment = stamp.moment.replace(microsecond=0)
             lines += [f"{line} {moment}"] if after else [moment.isoformat(), line]
         else:
@@ -232,10 +234,10 @@ def clocked_by(recorded: Recorded, text: PassedOn, told_s: Callable[[str], float
         told_s: seconds from the begin that a line tells; None: nothing.
     """
     pairs = ((told_s(line), stamp) for line, stamp in zip(text.text.splitlines(), text.stamps, strict=False))
-    found = next(((t_s, stamp) for t_s, stamp in pairs if t_s is not None and stamp is not None), None)
-    if found is None or recorded.clocked or not recorded.series or not 0 <= found[0] < _LOAD_MAX_S:
+    first_stamp = next(((t_s, stamp) for t_s, stamp in pairs if t_s is not None and stamp is not None), None)
+    if first_stamp is None or recorded.clocked or not recorded.series or not 0 <= first_stamp[0] < _LOAD_MAX_S:
         return recorded
-    t_s, stamp = found
+    t_s, stamp = first_stamp
     of_day_s = (stamp.moment - datetime.combine(stamp.moment.date(), datetime.min.time())).total_seconds()
     if not stamp.dated and stamp.moment.year == _NO_YEAR and abs(of_day_s - t_s) <= _ELAPSED_S:
         return recorded  # `ts -s`: seconds since the begin, no time of day

@@ -107,7 +107,7 @@ def _pairs(times_ms: Any, values: Any) -> list[list[Any]]:
     """Times and values of VictoriaMetrics' export, as Prometheus pairs them."""
     if not isinstance(times_ms, list) or not isinstance(values, list) or len(times_ms) != len(values):
         raise ValueError("a result has no lists of times and values of one length")
-    if not all(isinstance(one, int | float) for one in times_ms):
+    if not all(isinstance(time_ms, int | float) for time_ms in times_ms):
         raise ValueError("a time is no number")
     return [[t_ms / 1000, value] for t_ms, value in zip(times_ms, values, strict=True)]
 
@@ -149,7 +149,9 @@ def recorded_by_host(points: Mapping[tuple[str, str, str], Points]) -> list[Reco
     """One recording for each host of counters."""
     recordings = []
     for host in sorted({host for host, _, _ in points}):
-        of_host = {(name, entity): one for (owner, name, entity), one in points.items() if owner == host}
+        of_host = {
+            (name, entity): points_of for (owner, name, entity), points_of in points.items() if owner == host
+        }
         series = dict(_series(of_host))
         if series:
             recorded = recorded_of_epochs(series)
@@ -170,15 +172,15 @@ def _host(instance: str) -> str:
 
 
 def _series(points: Mapping[tuple[str, str], Points]) -> Iterator[tuple[SeriesKey, Series]]:
-    for (name, entity), one in points.items():
+    for (name, entity), points_of in points.items():
         short = name.removeprefix(_DISK)
         if name.startswith(_DISK) and short in _COUNTERS:
             metric, scale = _COUNTERS[short]
-            yield from _named("diskstats", metric, entity, _rate(one), scale)
+            yield from _named("diskstats", metric, entity, _rate(points_of), scale)
         elif name == f"{_DISK}io_now":
-            yield from _named("diskstats", "in_flight", entity, one, 1.0)
+            yield from _named("diskstats", "in_flight", entity, points_of, 1.0)
         elif name.startswith(_MYSQL):
-            yield from _status(name.removeprefix(_MYSQL), one)
+            yield from _status(name.removeprefix(_MYSQL), points_of)
     for metric, (time_name, count_name) in _TIMES.items():
         for (name, entity), times in points.items():
             counts = points.get((_DISK + count_name, entity))
@@ -223,8 +225,10 @@ def _each(times: Points, counts: Points) -> Points:
 
 def _cpus(points: Mapping[tuple[str, str], Points]) -> Iterator[tuple[SeriesKey, Series]]:
     """Shares of all CPUs' time by what they did, at the times that all of their counters have."""
-    rates = {entity: _rate(one) for (name, entity), one in points.items() if name == "node_cpu_seconds_total"}
-    rates = {entity: one for entity, one in rates.items() if entity.split(" ")[-1] in _CPU and len(one[0])}
+    rates = {
+        entity: _rate(points_of) for (name, entity), points_of in points.items() if name == "node_cpu_seconds_total"
+    }
+    rates = {entity: rate for entity, rate in rates.items() if entity.split(" ")[-1] in _CPU and len(rate[0])}
     if not rates:
         return
     common = _common([t_s for t_s, _ in rates.values()])
@@ -255,12 +259,12 @@ def parse_exporter(text: str) -> list[Recorded]:
     Raises ValueError for lines without: an exporter answers with the counters of one moment.
     """
     samples: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
-    for found in _TEXT.finditer(text):
-        if found["time"]:
-            labels = dict(_LABEL.findall(found["labels"] or ""))
-            t_s = float(found["time"])
-            key = _key(found["name"], labels)
-            samples.setdefault(key, []).append((t_s / 1000 if t_s >= _MS_MIN else t_s, float(found["value"])))
+    for matched in _TEXT.finditer(text):
+        if matched["time"]:
+            labels = dict(_LABEL.findall(matched["labels"] or ""))
+            t_s = float(matched["time"])
+            key = _key(matched["name"], labels)
+            samples.setdefault(key, []).append((t_s / 1000 if t_s >= _MS_MIN else t_s, float(matched["value"])))
     if not samples:
         raise ValueError(
             "an exporter's answer is one moment of the counters, without a time: give what Prometheus recorded of"

@@ -90,7 +90,9 @@ def parse_collection(prefix: str, files: Mapping[str, str]) -> Collection:
 def _dates(files: Mapping[str, str]) -> tuple[date, ...]:
     """The day of the first time stamp; empty where there is none."""
     for kind in ("diskstats", "procstat"):
-        stamp = next((found for line in files.get(kind, "").splitlines() if (found := _STAMP.match(line))), None)
+        stamp = next(
+            (matched for line in files.get(kind, "").splitlines() if (matched := _STAMP.match(line))), None
+        )
         if stamp is not None:
             return (parse_moment(f"{stamp['date']}T{stamp['time']}").date(),)
     return ()

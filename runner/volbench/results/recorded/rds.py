@@ -149,17 +149,17 @@ def _metric(metric: Any) -> tuple[str, list[Mapping[str, Any]]]:
 
 def _key(name: str) -> tuple[SeriesKey | None, float]:
     """The series of a metric such as os.diskIO.rdsdev.readIOsPS.avg, and the factor of its unit."""
-    parts = name.split(".")
+    name_parts = name.split(".")
     if (
-        parts[:2] == ["os", "diskIO"]
-        and len(parts) in (4, 5)
-        and parts[3] in _DISK
-        and parts[-1] in ("avg", parts[3])
+        name_parts[:2] == ["os", "diskIO"]
+        and len(name_parts) in (4, 5)
+        and name_parts[3] in _DISK
+        and name_parts[-1] in ("avg", name_parts[3])
     ):
-        metric, scale = _DISK[parts[3]]
-        return SeriesKey(source="diskstats", metric=metric, entity=parts[2]), scale
-    if parts[:2] == ["os", "cpuUtilization"] and len(parts) >= 3 and parts[2] in _CPU:
-        return SeriesKey(source="cpu", metric=_CPU[parts[2]], entity=""), 0.01
+        metric, scale = _DISK[name_parts[3]]
+        return SeriesKey(source="diskstats", metric=metric, entity=name_parts[2]), scale
+    if name_parts[:2] == ["os", "cpuUtilization"] and len(name_parts) >= 3 and name_parts[2] in _CPU:
+        return SeriesKey(source="cpu", metric=_CPU[name_parts[2]], entity=""), 0.01
     if name.startswith(_LOAD) and "wait" not in name:
         return SeriesKey(source="innodb", metric="threads_running", entity=""), 1.0
     return None, 1.0

@@ -135,16 +135,16 @@ def parse_status(text: str) -> Recorded:
     relative = reports[1].get("uptime", 0) < reports[0].get("uptime", 0)
     if relative:
         reports = list(_summed(reports))
-    known = all("uptime" in report for report in reports)
+    has_uptimes = all("uptime" in report for report in reports)
     start = reports[0].get("uptime", 0)
     for at, (before, after) in enumerate(pairwise(reports), start=1):
-        dt_s = float(after["uptime"] - before["uptime"]) if known else 1.0
-        t_s = float(after["uptime"] - start) if known else float(at)
+        dt_s = float(after["uptime"] - before["uptime"]) if has_uptimes else 1.0
+        t_s = float(after["uptime"] - start) if has_uptimes else float(at)
         for metric, value in status_rates(before, after, dt_s):
-            if known or metric in _WITHOUT_TIME:
+            if has_uptimes or metric in _WITHOUT_TIME:
                 table.add(t_s, "innodb", metric, "", value)
-    notes = () if known else ("the counters have no Uptime: rates of them are not known",)
-    return Recorded(series=table.series(), clocked=False, interval_known=known, notes=notes)
+    notes = () if has_uptimes else ("the counters have no Uptime: rates of them are not known",)
+    return Recorded(series=table.series(), clocked=False, interval_known=has_uptimes, notes=notes)
 
 
 _WITHOUT_TIME = frozenset(

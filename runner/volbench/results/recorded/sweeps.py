@@ -88,9 +88,9 @@ class _Name:
     tokens: tuple[str, ...]
     spans: tuple[tuple[int, int], ...]
 
-    def without(self, place: int) -> str:
+    def without(self, position: int) -> str:
         """The text with `*` for one token."""
-        first, end = self.spans[place]
+        first, end = self.spans[position]
         return f"{self.text[:first]}*{self.text[end:]}"
 
     @property
@@ -99,7 +99,7 @@ class _Name:
         return tuple(token for token in self.tokens if token.isdecimal())
 
     @property
-    def words(self) -> frozenset[str]:
+    def name_words(self) -> frozenset[str]:
         """Its words, in small letters."""
         return frozenset(token.lower() for token in self.tokens if not token.isdecimal())
 
@@ -110,13 +110,13 @@ def sweeps_of(recordings: Mapping[str, Recorded]) -> tuple[Sweep, ...]:
     Args:
         recordings: by the names of their files.
     """
-    clients = {name: one for name, one in recordings.items() if _THREADS in one.series}
-    devices = {name: one for name, one in recordings.items() if _has_operations(one)}
+    clients = {name: recording for name, recording in recordings.items() if _THREADS in recording.series}
+    devices = {name: recording for name, recording in recordings.items() if _has_operations(recording)}
     logs = {name: log for name in devices if (log := _log_of(name, devices, clients)) is not None}
-    found = sorted(_candidates(devices, logs), key=_rank)
+    candidates = sorted(_candidates(devices, logs), key=_rank)
     sweeps: list[Sweep] = []
     used: set[str] = set()
-    for sweep in found:
+    for sweep in candidates:
         names = {member.name for member in sweep.members}
         if used.isdisjoint(names) and not _are_at_once(member.recorded for member in sweep.members):
             sweeps.append(sweep)
@@ -130,9 +130,11 @@ def _has_operations(recorded: Recorded) -> bool:
 
 
 def _divided(name: str) -> _Name:
-    found = list(_TOKEN.finditer(name))
+    tokens = list(_TOKEN.finditer(name))
     return _Name(
-        text=name, tokens=tuple(one[0] for one in found), spans=tuple((one.start(), one.end()) for one in found)
+        text=name,
+        tokens=tuple(token[0] for token in tokens),
+        spans=tuple((token.start(), token.end()) for token in tokens),
     )
 
 
@@ -140,15 +142,15 @@ def _candidates(devices: Mapping[str, Recorded], logs: Mapping[str, Recorded]) -
     groups: dict[tuple[int, str], list[_Name]] = {}
     for name in devices:
         divided = _divided(name)
-        for place in range(len(divided.tokens)):
-            groups.setdefault((place, divided.without(place)), []).append(divided)
-    for (place, pattern), names in groups.items():
-        numeric = [divided.tokens[place].isdecimal() for divided in names]
+        for position in range(len(divided.tokens)):
+            groups.setdefault((position, divided.without(position)), []).append(divided)
+    for (position, pattern), names in groups.items():
+        numeric = [divided.tokens[position].isdecimal() for divided in names]
         if len(names) < MEMBERS_MIN or (any(numeric) and not all(numeric)):
             continue
         for host, of_host in _by_host({divided: devices[divided.text] for divided in names}):
             if len(of_host) >= MEMBERS_MIN:
-                sweep = _sweep(pattern, place, host, of_host, logs)
+                sweep = _sweep(pattern, position, host, of_host, logs)
                 if host or sweep.axis == "threads":
                     yield sweep
 
@@ -156,22 +158,26 @@ def _candidates(devices: Mapping[str, Recorded], logs: Mapping[str, Recorded]) -
 def _by_host(recordings: Mapping[_Name, Recorded]) -> Iterator[tuple[str, dict[_Name, Recorded]]]:
     """Yield the recordings of each host that they name."""
     hosts: list[str] = []
-    for one in recordings.values():
-        if not any(host == one.host or same_host(host, one.host) for host in hosts):
-            hosts.append(one.host)
+    for recording in recordings.values():
+        if not any(host == recording.host or same_host(host, recording.host) for host in hosts):
+            hosts.append(recording.host)
     for host in hosts:
         yield (
             host,
-            {divided: one for divided, one in recordings.items() if one.host == host or same_host(one.host, host)},
+            {
+                divided: recording
+                for divided, recording in recordings.items()
+                if recording.host == host or same_host(recording.host, host)
+            },
         )
 
 
 def _sweep(
-    pattern: str, place: int, host: str, recordings: Mapping[_Name, Recorded], logs: Mapping[str, Recorded]
+    pattern: str, position: int, host: str, recordings: Mapping[_Name, Recorded], logs: Mapping[str, Recorded]
 ) -> Sweep:
     of_logs = {divided: _middle(logs.get(divided.text), _THREADS) for divided in recordings}
     numbers = {
-        divided: float(divided.tokens[place]) if divided.tokens[place].isdecimal() else None
+        divided: float(divided.tokens[position]) if divided.tokens[position].isdecimal() else None
         for divided in recordings
     }
     axis: Axis = "none"
@@ -180,27 +186,29 @@ def _sweep(
         axis = "threads"
     elif None not in numbers.values():
         loads = numbers
-        axis = "threads" if all(_names_threads(divided, place) for divided in recordings) else "number"
+        axis = "threads" if all(_names_threads(divided, position) for divided in recordings) else "number"
     else:
         loads = {}
     members = [
         Member(
             name=divided.text,
-            recorded=one,
+            recorded=recording,
             load=loads.get(divided),
             log=logs.get(divided.text),
         )
-        for divided, one in recordings.items()
+        for divided, recording in recordings.items()
     ]
     ordered = sorted(members, key=lambda member: (member.load or 0.0, member.name))
     return Sweep(pattern=pattern, axis=axis, members=tuple(ordered), host=host)
 
 
-def _names_threads(divided: _Name, place: int) -> bool:
+def _names_threads(divided: _Name, position: int) -> bool:
     """Whether a word beside a number says that it counts clients."""
-    beside = (place + step for step in _NEIGHBOURS)
+    neighbours = (position + step for step in _NEIGHBOURS)
     return any(
-        divided.tokens[other].lower() in _THREAD_WORDS for other in beside if 0 <= other < len(divided.tokens)
+        divided.tokens[neighbour].lower() in _THREAD_WORDS
+        for neighbour in neighbours
+        if 0 <= neighbour < len(divided.tokens)
     )
 
 
@@ -224,18 +232,18 @@ def _log_of(name: str, devices: Mapping[str, Recorded], clients: Mapping[str, Re
     if name in clients:
         return clients[name]
     own, directory = _divided(name), PurePosixPath(name).parent
-    beside = [other for other in clients if PurePosixPath(other).parent == directory]
+    in_same_directory = [name for name in clients if PurePosixPath(name).parent == directory]
     scored = sorted(
-        (len(own.words & divided.words), other)
-        for other in beside
-        if (divided := _divided(other)).numbers == own.numbers
+        (len(own.name_words & divided.name_words), name)
+        for name in in_same_directory
+        if (divided := _divided(name)).numbers == own.numbers
     )
     if not scored or (len(scored) > 1 and scored[-1][0] == scored[-2][0]):
         return None
-    in_directory = [other for other in devices if PurePosixPath(other).parent == directory]
-    only = len(beside) == len(in_directory) == 1
+    in_directory = [name for name in devices if PurePosixPath(name).parent == directory]
+    only = len(in_same_directory) == len(in_directory) == 1
     score, best = scored[-1]
-    of_name = own.words & _divided(PurePosixPath(best).stem).words - _divided(str(directory)).words
+    of_name = own.name_words & _divided(PurePosixPath(best).stem).name_words - _divided(str(directory)).name_words
     return clients[best] if only or _divided(PurePosixPath(name).name).numbers or (score and of_name) else None
 
 
@@ -243,8 +251,8 @@ def _are_at_once(recordings: Iterable[Recorded]) -> bool:
     """Whether two recordings with times of day are of one time: then they are no steps of one load."""
     spans = sorted(
         (
-            min(float(one.t_s[0]) for one in recorded.series.values()),
-            max(float(one.t_s[-1]) for one in recorded.series.values()),
+            min(float(samples.t_s[0]) for samples in recorded.series.values()),
+            max(float(samples.t_s[-1]) for samples in recorded.series.values()),
             recorded.dates[:1],
         )
         for recorded in recordings

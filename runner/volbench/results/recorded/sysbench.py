@@ -68,7 +68,7 @@ def parse_sysbench(text: str) -> Recorded:
     summary alone has one sample, of its whole time.
     """
     table = Table()
-    level = found[1] if (found := _PERCENTILE.search(text)) else _DEFAULT_LEVEL
+    level = matched[1] if (matched := _PERCENTILE.search(text)) else _DEFAULT_LEVEL
     for line in text.splitlines():
         report = _LINE.match(line) or _OLD.match(line) or _CSV.match(line)
         if report is not None:

@@ -56,7 +56,7 @@ class FileRow:
 
 def extent_s(recordings: Iterable[Recorded]) -> tuple[float, float]:
     """First and last time of recordings."""
-    times = [one.t_s for recorded in recordings for one in recorded.series.values() if len(one.t_s)]
+    times = [samples.t_s for recorded in recordings for samples in recorded.series.values() if len(samples.t_s)]
     return min(float(t_s[0]) for t_s in times), max(float(t_s[-1]) for t_s in times)
 
 
@@ -95,7 +95,7 @@ def file_rows(file: FileRead, timelines: Sequence[Timeline], why_not: Mapping[st
             zone=(stated or ("not stated" if file.kind == "cloudwatch" else "the host's own"))
             if clocked
             else "no clock",
-            points=max(len(one.t_s) for one in recorded.series.values()),
+            points=max(len(samples.t_s) for samples in recorded.series.values()),
             used=timeline is not None,
             why_not="" if timeline is not None else why_not.get(name, "not of what was chosen"),
         )

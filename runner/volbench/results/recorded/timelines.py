@@ -29,7 +29,7 @@ _FOLLOWS = 1.0
 """Longest gap between two recordings of one device that one timeline may have, in lengths of the longer one."""
 _SAME = 1e-6
 _OPERATIONS = ("reads_per_s", "writes_per_s", "operations_per_s")
-_COMMON_MIN, _AS_LONG, _OTHER = 5, 0.1, 1.5
+_COMMON_MIN, _AS_LONG, _DIFFERENT = 5, 0.1, 1.5
 """Common samples, how much their lengths may differ, and how many times more one counts in most of them, from which
 on two recordings are not of one device: tools that read one counter at other moments of a second differ by less."""
 
@@ -65,25 +65,26 @@ def sort_files(files: Sequence[FileRead], choice: Choice) -> Sorted:
 
     Raises UsageError for a host, a day or a zone that the files do not have.
     """
-    pieces = {name: one for file in files for name, one in pieces_of(file)}
+    pieces = {name: piece for file in files for name, piece in pieces_of(file)}
     pieces = _with_own_entities(pieces)
     why_not = {file.name: file.why_not for file in files if file.why_not and not file.of_collection}
     pieces, of_other_hosts = _of_host(pieces, choice.host)
     why_not |= of_other_hosts
-    clocked = {name: one for name, one in pieces.items() if one.clocked}
-    counted = {name: one for name, one in pieces.items() if not one.clocked}
+    clocked = {name: recording for name, recording in pieces.items() if recording.clocked}
+    counted = {name: recording for name, recording in pieces.items() if not recording.clocked}
     axis = on_one_axis(clocked, choice.zone, choice.day)
     why_not |= axis.apart
     placed, notes = dict(axis.recordings), list(axis.notes)
     if choice.day is not None and axis.first_day is not None:
         placed, of_other_days = _of_day(placed, axis.first_day, choice.day)
         why_not |= of_other_days
-    placed = {name: _of_volume(one, choice.volume) for name, one in placed.items()}
+    placed = {name: _of_volume(recording, choice.volume) for name, recording in placed.items()}
     aligned = bool(choice.align and counted)
     if aligned:
         start_s = extent_s(placed.values())[0] if placed else 0.0
         counted = {
-            name: _from(one, start_s if placed else 0.0, clocked=bool(placed)) for name, one in counted.items()
+            name: _from(recording, start_s if placed else 0.0, clocked=bool(placed))
+            for name, recording in counted.items()
         }
         placed, counted = placed | counted, {}
         notes.append("files without times are aligned by their first lines, as --align says")
@@ -101,8 +102,8 @@ def sort_files(files: Sequence[FileRead], choice: Choice) -> Sorted:
         for group in _without_contradictions(together)
     ]
     timelines += [
-        _timeline({name: one}, host=one.host, clocked=False, day=None, zone="", collections=collections)
-        for name, one in counted.items()
+        _timeline({name: recording}, host=recording.host, clocked=False, day=None, zone="", collections=collections)
+        for name, recording in counted.items()
     ]
     notes += _apart_notes(timelines)
     notes += _contradictions(placed)
@@ -128,23 +129,25 @@ def _with_own_entities(pieces: Mapping[str, Recorded]) -> dict[str, Recorded]:
 
     Such are the answers for two accounts, regions or volumes, in a file each.
     """
-    vendor = {name: one for name, one in pieces.items() if one.midnight_epoch_s is not None}
+    vendor = {name: recording for name, recording in pieces.items() if recording.midnight_epoch_s is not None}
     differing = {
         name
-        for name, one in vendor.items()
-        if any(other != name and _contradict(one, vendor[other]) for other in vendor)
+        for name, recording in vendor.items()
+        if any(name_of_other != name and _contradict(recording, vendor[name_of_other]) for name_of_other in vendor)
     }
-    return {name: _renamed(one, name) if name in differing else one for name, one in pieces.items()}
+    return {
+        name: _renamed(recording, name) if name in differing else recording for name, recording in pieces.items()
+    }
 
 
 def _contradict(first: Recorded, second: Recorded) -> bool:
     for key, series in first.series.items():
-        other = second.series.get(key)
-        if key.source not in VOLUME_SOURCES or other is None:
+        counterpart = second.series.get(key)
+        if key.source not in VOLUME_SOURCES or counterpart is None:
             continue
         shift_s = (first.midnight_epoch_s or 0.0) - (second.midnight_epoch_s or 0.0)
-        _, at, there = np.intersect1d(series.t_s + shift_s, other.t_s, return_indices=True)
-        difference = np.abs(series.value[at] - other.value[there])
+        _, at, in_other = np.intersect1d(series.t_s + shift_s, counterpart.t_s, return_indices=True)
+        difference = np.abs(series.value[at] - counterpart.value[in_other])
         if len(at) and (difference > _SAME * np.maximum(1.0, np.abs(series.value[at]))).mean() > 0.5:
             return True
     return False
@@ -152,25 +155,32 @@ def _contradict(first: Recorded, second: Recorded) -> bool:
 
 def _without_contradictions(group: Mapping[str, Recorded]) -> list[dict[str, Recorded]]:
     """The files of one host, divided so that no two of a part tell other figures of one device at one time."""
-    parts: list[dict[str, Recorded]] = []
-    for name, one in group.items():
-        part = next((part for part in parts if not any(_differ(one, other) for other in part.values())), None)
-        if part is None:
-            parts.append({name: one})
+    groups: list[dict[str, Recorded]] = []
+    for name, recording in group.items():
+        member_group = next(
+            (
+                member_group
+                for member_group in groups
+                if not any(_differ(recording, member) for member in member_group.values())
+            ),
+            None,
+        )
+        if member_group is None:
+            groups.append({name: recording})
         else:
-            part[name] = one
-    return parts
+            member_group[name] = recording
+    return groups
 
 
 def _contradictions(placed: Mapping[str, Recorded]) -> Iterator[str]:
     """Say which files contradict each other."""
     names = list(placed)
     for at, name in enumerate(names):
-        for other in names[:at]:
-            hosts = placed[name].host, placed[other].host
-            if (hosts[0] == hosts[1] or same_host(*hosts)) and _differ(placed[name], placed[other]):
+        for earlier in names[:at]:
+            hosts = placed[name].host, placed[earlier].host
+            if (hosts[0] == hosts[1] or same_host(*hosts)) and _differ(placed[name], placed[earlier]):
                 yield (
-                    f"{name} has other figures for the same device and time than {other}: each is explained for"
+                    f"{name} has other figures for the same device and time than {earlier}: each is explained for"
                     " itself"
                 )
                 break
@@ -179,15 +189,15 @@ def _contradictions(placed: Mapping[str, Recorded]) -> Iterator[str]:
 def _differ(first: Recorded, second: Recorded) -> bool:
     """Whether two recordings on one axis, of samples as long, tell other operations of a host's device."""
     for key, series in first.series.items():
-        other = second.series.get(key)
-        if key.source not in HOST_SOURCES or key.metric not in _OPERATIONS or other is None:
+        counterpart = second.series.get(key)
+        if key.source not in HOST_SOURCES or key.metric not in _OPERATIONS or counterpart is None:
             continue
-        lengths = interval_s(series.t_s), interval_s(other.t_s)
-        _, at, there = np.intersect1d(np.round(series.t_s), np.round(other.t_s), return_indices=True)
+        lengths = interval_s(series.t_s), interval_s(counterpart.t_s)
+        _, at, in_other = np.intersect1d(np.round(series.t_s), np.round(counterpart.t_s), return_indices=True)
         if len(at) < _COMMON_MIN or None in lengths or abs((lengths[0] or 0) / (lengths[1] or 1) - 1) > _AS_LONG:
             continue
-        more, less = (pick(series.value[at], other.value[there]) for pick in (np.maximum, np.minimum))
-        if (more > _OTHER * less + 1).mean() > 0.5:
+        more, less = (pick(series.value[at], counterpart.value[in_other]) for pick in (np.maximum, np.minimum))
+        if (more > _DIFFERENT * less + 1).mean() > 0.5:
             return True
     return False
 
@@ -196,8 +206,8 @@ def _renamed(recorded: Recorded, name: str) -> Recorded:
     path = PurePosixPath(name)
     stem = path.stem if str(path.parent) == "." else f"{path.parent}/{path.stem}"
     series = {
-        replace(key, entity=f"{key.entity} of {stem}") if key.source in VOLUME_SOURCES else key: one
-        for key, one in recorded.series.items()
+        replace(key, entity=f"{key.entity} of {stem}") if key.source in VOLUME_SOURCES else key: samples
+        for key, samples in recorded.series.items()
     }
     return replace(recorded, series=series)
 
@@ -206,22 +216,28 @@ def _of_host(pieces: Mapping[str, Recorded], host: str) -> tuple[dict[str, Recor
     """The recordings of a host and those that name none, and why the others are not used."""
     if not host:
         return dict(pieces), {}
-    hosts = sorted({one.host for one in pieces.values()} - {""})
-    if not any(same_host(one, host) for one in hosts):
+    hosts = sorted({recording.host for recording in pieces.values()} - {""})
+    if not any(same_host(recording, host) for recording in hosts):
         raise UsageError(
             f"no file is of the host {host!r}",
             where=f"--host {host}",
             evidence=f"hosts: {', '.join(hosts) or 'no file names one'}",
         )
-    of_host = {name: one for name, one in pieces.items() if not one.host or same_host(one.host, host)}
-    return of_host, {name: f"of {one.host}, not of {host}" for name, one in pieces.items() if name not in of_host}
+    of_host = {
+        name: recording
+        for name, recording in pieces.items()
+        if not recording.host or same_host(recording.host, host)
+    }
+    return of_host, {
+        name: f"of {recording.host}, not of {host}" for name, recording in pieces.items() if name not in of_host
+    }
 
 
 def _of_day(placed: Mapping[str, Recorded], first: date, day: date) -> tuple[dict[str, Recorded], dict[str, str]]:
     """What recordings have of a day, and why the others are not used."""
     begin_s = DAY_S * (day - first).days
-    cut = {name: _between(one, begin_s, begin_s + DAY_S) for name, one in placed.items()}
-    inside = {name: one for name, one in cut.items() if one.series}
+    cut = {name: _between(recording, begin_s, begin_s + DAY_S) for name, recording in placed.items()}
+    inside = {name: recording for name, recording in cut.items() if recording.series}
     if not inside:
         raise UsageError(
             f"no file has anything of {day.isoformat()}",
@@ -242,8 +258,8 @@ def _of_volume(recorded: Recorded, volume: str) -> Recorded:
     if not volume:
         return recorded
     series = {
-        key: one
-        for key, one in recorded.series.items()
+        key: samples
+        for key, samples in recorded.series.items()
         if key.source not in VOLUME_SOURCES or key.metric.startswith("instance_") or volume in key.entity
     }
     return replace(recorded, series=series)
@@ -257,19 +273,21 @@ def _from(recorded: Recorded, start_s: float, *, clocked: bool) -> Recorded:
 def _groups(placed: Mapping[str, Recorded], *, together: bool) -> Iterator[tuple[str, dict[str, Recorded]]]:
     """Yield host and recordings of each timeline: of one host, at times that meet or follow each other."""
     hosts: list[str] = []
-    for one in placed.values():
-        if one.host and not any(same_host(one.host, host) for host in hosts):
-            hosts.append(one.host)
+    for recording in placed.values():
+        if recording.host and not any(same_host(recording.host, host) for host in hosts):
+            hosts.append(recording.host)
     for host in hosts or [""]:
         of_host = {
-            name: one
-            for name, one in placed.items()
-            if one.series and (same_host(one.host, host) or (not one.host and len(hosts) <= 1))
+            name: recording
+            for name, recording in placed.items()
+            if recording.series and (same_host(recording.host, host) or (not recording.host and len(hosts) <= 1))
         }
         for group in [of_host] if together and of_host else _meeting(of_host):
-            yield (host if any(one.host for one in group.values()) else ""), group
+            yield (host if any(recording.host for recording in group.values()) else ""), group
     if len(hosts) > 1:
-        for group in _meeting({name: one for name, one in placed.items() if not one.host and one.series}):
+        for group in _meeting(
+            {name: recording for name, recording in placed.items() if not recording.host and recording.series}
+        ):
             yield "", group
 
 
@@ -279,7 +297,7 @@ def _meeting(recordings: Mapping[str, Recorded]) -> Iterator[dict[str, Recorded]
     while left:
         group = [left.pop(0)]
         while joining := [
-            name for name in left if any(_meet(recordings[name], recordings[other]) for other in group)
+            name for name in left if any(_meet(recordings[name], recordings[member]) for member in group)
         ]:
             group += joining
             left = [name for name in left if name not in joining]
@@ -293,7 +311,7 @@ def _meet(first: Recorded, second: Recorded) -> bool:
         return True
     same = {(key.source, key.entity) for key in first.series} & {(key.source, key.entity) for key in second.series}
     gap_s = max(begin - other_end, other_begin - end)
-    width_s = max((interval_s(one.t_s) or 0.0 for one in first.series.values()), default=0.0)
+    width_s = max((interval_s(samples.t_s) or 0.0 for samples in first.series.values()), default=0.0)
     if not same:
         return gap_s <= width_s
     return gap_s <= max(_FOLLOWS * max(end - begin, other_end - other_begin), 2 * width_s)
@@ -312,7 +330,10 @@ def _timeline(
     collected = [collections[name] for name in recordings if name in collections]
     days = int(extent_s(recordings.values())[0] // DAY_S) if clocked and day is not None else 0
     if days > 0 and day is not None:
-        recordings = {name: _from(one, -days * DAY_S, clocked=one.clocked) for name, one in recordings.items()}
+        recordings = {
+            name: _from(recording, -days * DAY_S, clocked=recording.clocked)
+            for name, recording in recordings.items()
+        }
         day += timedelta(days=days)
     return Timeline(
         recordings=recordings,
@@ -324,10 +345,10 @@ def _timeline(
     )
 
 
-def _overlap(one: Timeline, other: Timeline) -> bool:
+def _overlap(first: Timeline, second: Timeline) -> bool:
     """Whether two timelines have a time in common."""
-    days = 0 if one.first_day is None or other.first_day is None else (other.first_day - one.first_day).days
-    (begin, end), (other_begin, other_end) = one.extent_s, other.extent_s
+    days = 0 if first.first_day is None or second.first_day is None else (second.first_day - first.first_day).days
+    (begin, end), (other_begin, other_end) = first.extent_s, second.extent_s
     return begin < other_end + DAY_S * days and other_begin + DAY_S * days < end
 
 
@@ -338,7 +359,7 @@ def _apart_notes(timelines: Sequence[Timeline]) -> Iterator[str]:
         yield f"these are {len(hosts)} hosts, explained each for itself: {', '.join(hosts)} (--host takes one)"
     for host in hosts or [""]:
         clocked = [timeline for timeline in timelines if timeline.clocked and timeline.host in (host, "")]
-        if len(clocked) > 1 and not any(_overlap(one, other) for one, other in combinations(clocked, 2)):
+        if len(clocked) > 1 and not any(_overlap(first, second) for first, second in combinations(clocked, 2)):
             stretches = "; ".join(
                 f"{', '.join(timeline.recordings)} from {moment_text(timeline.extent_s[0], timeline.first_day)} to"
                 f" {moment_text(timeline.extent_s[1], timeline.first_day)}"

@@ -67,20 +67,20 @@ def parse_hammerdb(text: str) -> Recorded:
     The counter's log has times where they were asked for (`@ Thu Jun 30 21:18:41 UTC 2022`); else its samples are
     counted: their interval is `tcset refreshrate`, 10 s unless it is set, and no line tells it.
     """
-    found = [matched for line in text.splitlines() if (matched := _TPM.match(line))]
-    moments = [None if one["at"] is None else _moment(one["at"]) for one in found]
+    matches = [matched for line in text.splitlines() if (matched := _TPM.match(line))]
+    moments = [None if matched["at"] is None else _moment(matched["at"]) for matched in matches]
     zones = {moment[1] for moment in moments if moment is not None}
-    clocked = bool(found) and None not in moments and len(zones) == 1
+    clocked = bool(matches) and None not in moments and len(zones) == 1
     table = Table()
-    for at, (one, moment) in enumerate(zip(found, moments, strict=True), start=1):
-        tpm = number(one["tpm"])
+    for at, (interval_match, moment) in enumerate(zip(matches, moments, strict=True), start=1):
+        tpm = number(interval_match["tpm"])
         t_s = moment[0] if clocked and moment is not None else float(at)
         table.add(t_s, "client", "tps", "", None if tpm is None else tpm / 60)
     result = _RESULT.search(text)
     notes = ["HammerDB's log has no latency (its time profile has)"]
     if result is not None:
         notes.append(f"HammerDB's result: {result['nopm']} NOPM, {result['tpm']} TPM")
-        if not found:
+        if not matches:
             tpm = number(result["tpm"])
             table.add(1.0, "client", "tps", "", None if tpm is None else tpm / 60)
     series = table.series()
@@ -98,15 +98,15 @@ _UTC = frozenset({"UTC", "GMT"})
 
 def _moment(text: str) -> tuple[float, str] | None:
     """A time of Tcl's clock as if it were UTC, in seconds since the epoch, and its zone's letters."""
-    found = _AT.match(text)
-    if found is None:
+    matched = _AT.match(text)
+    if matched is None:
         return None
     try:
-        stamp = f"{found['day']} {found['month']} {found['year']} {found['time']}"
+        stamp = f"{matched['day']} {matched['month']} {matched['year']} {matched['time']}"
         moment = datetime.strptime(stamp, "%d %b %Y %H:%M:%S").replace(tzinfo=UTC)
     except ValueError:
         return None
-    return (moment.timestamp(), found["zone"]) if 1970 <= moment.year < 9000 else None
+    return (moment.timestamp(), matched["zone"]) if 1970 <= moment.year < 9000 else None
 
 
 def looks_like_tpcc_mysql(text: str) -> bool:
@@ -116,8 +116,8 @@ def looks_like_tpcc_mysql(text: str) -> bool:
 
 def told_of_tpcc_mysql(line: str) -> float | None:
     """Seconds from the begin that a line tells; None for other lines."""
-    found = _INTERVAL.match(line)
-    return None if found is None else float(found["t"])
+    matched = _INTERVAL.match(line)
+    return None if matched is None else float(matched["t"])
 
 
 def parse_tpcc_mysql(text: str) -> Recorded:
@@ -127,14 +127,14 @@ def parse_tpcc_mysql(text: str) -> Recorded:
     """
     table, before_s = Table(), 0.0
     for line in text.splitlines():
-        found = _INTERVAL.match(line)
-        if found is None:
+        matched = _INTERVAL.match(line)
+        if matched is None:
             continue
-        t_s, count = float(found["t"]), number(found["count"]) or 0.0
+        t_s, count = float(matched["t"]), number(matched["count"]) or 0.0
         if t_s > before_s:
             table.add(t_s, "client", "tps", "", count / (t_s - before_s))
             for name in ("p95", "p99") if count else ():
-                table.add(t_s, "client", f"latency_ms_{name}", "", number(found[name]))
+                table.add(t_s, "client", f"latency_ms_{name}", "", number(matched[name]))
         before_s = t_s
     return Recorded(
         series=table.series(),

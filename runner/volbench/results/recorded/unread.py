@@ -106,4 +106,4 @@ UNREAD = tuple(
 
 def unread(text: str) -> Unread | None:
     """Return the format of a text that is recognised and not read."""
-    return next((one for one in UNREAD if one.matches(text)), None)
+    return next((candidate for candidate in UNREAD if candidate.matches(text)), None)

@@ -166,7 +166,7 @@ def _assessed(assessed: Assessed | None) -> dict[str, Any] | None:
         "keeps": assessed.keeps,
         "parts": [
             {
-                "part": chance.part,
+                "part": chance.objective,
                 "keeps": chance.keeps,
                 "value": chance.value,
                 "interval": chance.interval,

@@ -66,7 +66,7 @@ class _Case:
     """Rows, with what is estimated and what is held.
 
     Args:
-        free, held: numbers of terms.
+        free, counted: numbers of terms.
         ranges: from the lowest to the highest count of each held term.
         waited_ms: of the held terms, shape (n,).
         volume: number of each row's volume, from 0.
@@ -74,7 +74,7 @@ class _Case:
 
     rows: Rows
     free: list[int]
-    held: list[int]
+    counted: list[int]
     ranges: Floats
     groups: Ints
     waited_ms: Floats
@@ -106,29 +106,29 @@ class _Case:
 
 
 def between_intervals(
-    rows: Rows, free: Sequence[str], held: Mapping[str, Counted], groups: Ints, confidence: float
+    rows: Rows, free: Sequence[str], counted: Mapping[str, Counted], groups: Ints, confidence: float
 ) -> list[Interval] | None:
     """Return the slope of each free term; None where the rows do not determine it.
 
     Args:
         rows: of cells on any volumes.
         free: terms whose slopes are wanted.
-        held: terms that stand at their counts.
+        counted: terms that stand at their counts.
         groups: rows of one number share an intercept but for what volumes differ in, shape (n,).
         confidence: of the intervals, such as 0.95.
     """
-    counts = np.asarray([(count.low, count.high) for count in held.values()], dtype=np.float64).reshape(-1, 2)
-    held_numbers = [rows.terms.index(term) for term in held]
+    counts = np.asarray([(count.low, count.high) for count in counted.values()], dtype=np.float64).reshape(-1, 2)
+    held_numbers = [rows.terms.index(term) for term in counted]
     case = _Case(
         rows=rows,
         free=[rows.terms.index(term) for term in free],
-        held=held_numbers,
+        counted=held_numbers,
         ranges=counts[:, 1] - counts[:, 0],
         groups=groups,
         waited_ms=np.asarray(rows.awaits_ms[:, held_numbers] @ counts.mean(axis=1), dtype=np.float64),
         volume=np.unique(rows.volume, return_inverse=True)[1],
     )
-    found = fit(
+    fitted = fit(
         case.latency_ms,
         rows.awaits_ms[:, case.free],
         weights=rows.weights,
@@ -136,34 +136,36 @@ def between_intervals(
         clusters=rows.cell,
         instruments=rows.smoothed_ms[:, case.free],
     )
-    if found is None:
+    if fitted is None:
         return None
     reach = np.zeros(len(free))
     for _ in range(2):  # the second time with the intercept at the interval's lower end
-        reach = _reach(case, found, _intercepts_ms(case, found.slopes - reach), confidence)
+        reach = _reach(case, fitted, _intercepts_ms(case, fitted.slopes - reach), confidence)
     return [
         Interval(value=float(value), low=float(value - half), high=float(value + half))
-        for value, half in zip(found.slopes, reach, strict=True)
+        for value, half in zip(fitted.slopes, reach, strict=True)
     ]
 
 
-def _reach(case: _Case, found: Fit, intercept_ms: Floats, confidence: float) -> Floats:
+def _reach(case: _Case, fitted: Fit, intercept_ms: Floats, confidence: float) -> Floats:
     """Return half the width of each slope's interval, shape (k,); the intercept is of each row, shape (n,)."""
     rows = case.rows
-    held_changes = case.changes(rows.awaits_ms[:, case.held] * case.ranges)
+    held_changes = case.changes(rows.awaits_ms[:, case.counted] * case.ranges)
     cpu_changes = case.changes(rows.cpu_ms[:, None]) if case.has_cpu else np.zeros((len(case.free), 1))
     ranges = np.square(held_changes).sum(axis=1) + np.square(cpu_changes).sum(axis=1)
-    parts = [(np.diag(found.covariance), float(found.freedom)), (ranges / 12, math.inf)]
+    variances = [(np.diag(fitted.covariance), float(fitted.freedom)), (ranges / 12, math.inf)]
     if case.volumes > 1:
         of_volumes = np.eye(case.volumes)[case.volume] * intercept_ms[:, None]
         changes = case.changes(of_volumes)
-        difference, freedom = _difference(case, found.slopes, of_volumes, changes)
-        parts.append((difference * np.square(changes).sum(axis=1), freedom))
-    variance = np.sum([part for part, _ in parts], axis=0)
-    inverse_freedom = np.sum([np.square(part) / freedom for part, freedom in parts], axis=0)
+        difference, freedom = _difference(case, fitted.slopes, of_volumes, changes)
+        variances.append((difference * np.square(changes).sum(axis=1), freedom))
+    variance = np.sum([variance_part for variance_part, _ in variances], axis=0)
+    inverse_freedom = np.sum([np.square(variance_part) / freedom for variance_part, freedom in variances], axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         freedom_of_all = np.where(inverse_freedom > 0, np.square(variance) / inverse_freedom, FREEDOM_MAX)
-    times = [t_quantile((1 + confidence) / 2, float(one)) for one in np.clip(freedom_of_all, 1.0, FREEDOM_MAX)]
+    times = [
+        t_quantile((1 + confidence) / 2, float(freedom)) for freedom in np.clip(freedom_of_all, 1.0, FREEDOM_MAX)
+    ]
     return np.asarray(times * np.sqrt(variance), dtype=np.float64)
 
 

@@ -145,8 +145,8 @@ def _estimate(cells: list[CellSamples], terms: Sequence[str]) -> Response | NoRe
         moved_on_purpose = [term for term in moved if all(np.ptp(_signal(cell, term)) > 0 for cell in modulated)]
         tried = [moved_on_purpose, *([term] for term in moved_on_purpose)] if moved_on_purpose else []
         responses = (by_method(modulated, terms, "signal") for terms in tried)
-        found = next((response for response in responses if response is not None), None)
-        return found or (UNFOLLOWED if _slots(modulated) >= SLOTS_MIN else UNDETERMINED)
+        first_response = next((response for response in responses if response is not None), None)
+        return first_response or (UNFOLLOWED if _slots(modulated) >= SLOTS_MIN else UNDETERMINED)
     inside = moved if len({cell.volume for cell in cells}) == 1 else [t for t in moved if _moves_inside(cells, t)]
     within = by_method(cells, inside, "within") if inside else None
     sharpest = sharper(within, by_method(cells, moved, "between"))
@@ -188,17 +188,17 @@ def with_one_log(cell: CellSamples) -> CellSamples:
     is_counted = len(counted) == len(LOG_TERMS)
     total = sum(count.low for count in counted)
     shares = [count.low / total for count in counted] if is_counted and total else [0.5, 0.5]
-    parts = [share * cell.awaits_ms[term] for share, term in zip(shares, LOG_TERMS, strict=True)]
+    term_waits = [share * cell.awaits_ms[term] for share, term in zip(shares, LOG_TERMS, strict=True)]
     together = {LOG_SYNC: Counted(low=total, high=sum(count.high for count in counted))} if is_counted else {}
-    signals, seen = (
+    signals, signals_seen = (
         [by_term[term] for term in LOG_TERMS if term in by_term] for by_term in (cell.signals, cell.seen_signals)
     )
     return replace(
         cell,
-        awaits_ms={**cell.awaits_ms, LOG_SYNC: np.sum(parts, axis=0)},
+        awaits_ms={**cell.awaits_ms, LOG_SYNC: np.sum(term_waits, axis=0)},
         counted={**cell.counted, **together},
         signals={**cell.signals, **({LOG_SYNC: signals[0]} if signals else {})},
-        seen_signals={**cell.seen_signals, **({LOG_SYNC: seen[0]} if seen else {})},
+        seen_signals={**cell.seen_signals, **({LOG_SYNC: signals_seen[0]} if signals_seen else {})},
     )
 
 
@@ -215,10 +215,10 @@ def _moves_inside(cells: Sequence[CellSamples], term: str) -> bool:
     for cell in cells:
         await_ms, count = cell.awaits_ms[term], cell.counted.get(term)
         operations = cell.finished * (max(1.0, count.low) if count else 1.0)
-        known = np.isfinite(await_ms) & (operations > 0)
-        if known.any() and await_ms[known].mean() > 0:
-            squares.append(np.square(await_ms[known] / await_ms[known].mean() - 1))
-            chances.append(1 / operations[known])
+        is_known = np.isfinite(await_ms) & (operations > 0)
+        if is_known.any() and await_ms[is_known].mean() > 0:
+            squares.append(np.square(await_ms[is_known] / await_ms[is_known].mean() - 1))
+            chances.append(1 / operations[is_known])
     if not squares:
         return False
     variance = float(np.concatenate(squares).mean())
@@ -246,5 +246,7 @@ def sharper(within: Response | None, between: Response | None) -> Response | Non
         return replace(within, notes=(*within.notes, text))
     if is_apart:
         covering = replace(second, low=min(first.low, second.low), high=max(first.high, second.high))
-        return replace(between, slopes=tuple(covering if one is second else one for one in between.slopes))
+        return replace(
+            between, slopes=tuple(covering if response is second else response for response in between.slopes)
+        )
     return within if first.high - first.low <= second.high - second.low else between

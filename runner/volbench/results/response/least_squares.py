@@ -70,8 +70,8 @@ def fit(
     if len(names) < CLUSTERS_MIN or freedom < 1 or not count:
         return None
     left = regressors if instruments is None else instruments
-    whole, without = products(np.column_stack([left, regressors, response]), weights, group, cluster)
-    slopes, changed = _solved(whole, count), _solved(without, count)
+    totals, without = products(np.column_stack([left, regressors, response]), weights, group, cluster)
+    slopes, changed = _solved(totals, count), _solved(without, count)
     if slopes is None or changed is None:  # not determined, or by one cluster alone
         return None
     changes = changed - slopes

@@ -35,7 +35,7 @@ def products(columns: Floats, weights: Floats, groups: Ints, clusters: Ints) -> 
         clusters: rows of one number are left out together, from 0 and each with a row, shape (n,).
     """
     level = less_means(columns, weights, groups)
-    whole = _sums(level, weights, np.zeros_like(groups), 1)[0]
+    all_sums = _sums(level, weights, np.zeros_like(groups), 1)[0]
     count = int(clusters.max()) + 1
     pairs, pair = np.unique(clusters * (int(groups.max()) + 1) + groups, return_inverse=True)
     cluster, group = np.divmod(pairs, int(groups.max()) + 1)
@@ -46,13 +46,13 @@ def products(columns: Floats, weights: Floats, groups: Ints, clusters: Ints) -> 
     np.divide(1.0, remaining, out=inverse, where=remaining > 0)
     sums = np.stack([np.bincount(pair, weights * column) for column in level.T], axis=1, dtype=np.float64)
     shift = _sums(sums, inverse, cluster, count)
-    without = whole - _sums(level, weights, clusters, count) - shift
+    without = all_sums - _sums(level, weights, clusters, count) - shift
     diagonals = np.diagonal(without, axis1=1, axis2=2)
-    for number in np.flatnonzero((diagonals < VARIATION_MIN * np.diagonal(whole)).any(axis=1)):
-        rest = clusters != number
-        level = less_means(columns[rest], weights[rest], groups[rest])
-        without[number] = _sums(level, weights[rest], np.zeros_like(groups[rest]), 1)[0]
-    return whole, without
+    for number in np.flatnonzero((diagonals < VARIATION_MIN * np.diagonal(all_sums)).any(axis=1)):
+        is_left = clusters != number
+        level = less_means(columns[is_left], weights[is_left], groups[is_left])
+        without[number] = _sums(level, weights[is_left], np.zeros_like(groups[is_left]), 1)[0]
+    return all_sums, without
 
 
 def less_means(columns: Floats, weights: Floats, groups: Ints) -> Floats:
@@ -70,9 +70,9 @@ def less_means(columns: Floats, weights: Floats, groups: Ints) -> Floats:
 def _sums(columns: Floats, weights: Floats, numbers: Ints, count: int) -> Floats:
     """Return the weighted products of each two columns, summed by number, shape (count, k, k)."""
     sums = np.empty((count, columns.shape[1], columns.shape[1]))
-    for place, column in enumerate(columns.T):
+    for index, column in enumerate(columns.T):
         weighted = weights * column
-        for further in range(place, columns.shape[1]):
-            sums[:, place, further] = np.bincount(numbers, weighted * columns[:, further], count)
-            sums[:, further, place] = sums[:, place, further]
+        for further in range(index, columns.shape[1]):
+            sums[:, index, further] = np.bincount(numbers, weighted * columns[:, further], count)
+            sums[:, further, index] = sums[:, index, further]
     return sums

@@ -32,11 +32,11 @@ FOLLOWED_MIN = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class _Reduced:
-    """Answers to k signals: of the latency, shape (..., k), of the free awaits, (..., k, k), of the h held ones."""
+    """Answers to k signals: of the latency, shape (..., k), of the free awaits, (..., k, k), of h counted ones."""
 
     latency: Floats
     free: Floats
-    held: Floats
+    counted: Floats
 
     def slopes(self, held_waits: Floats) -> Floats | None:
         """Return the slopes of the free awaits, shape (..., k); None where the signals do not tell them."""
@@ -44,17 +44,17 @@ class _Reduced:
             np.linalg.cond(_scaled(self.free)) > math.sqrt(CONDITION_MAX)
         ):
             return None
-        left = self.latency - (self.held @ held_waits if held_waits.size else 0.0)
+        left = self.latency - (self.counted @ held_waits if held_waits.size else 0.0)
         return np.asarray(np.linalg.solve(self.free, left[..., None])[..., 0], dtype=np.float64)
 
 
-def locked_fit(rows: Rows, free: Sequence[str], held: Sequence[str], held_waits: Floats) -> Fit | None:
+def locked_fit(rows: Rows, free: Sequence[str], counted_terms: Sequence[str], held_waits: Floats) -> Fit | None:
     """Return the slopes of awaits that follow signals of their own; None where they do not, or slots are too few.
 
     Args:
         rows: of modulated cells; `block` numbers slots, `cycle` groups of slots.
         free: terms whose slopes are wanted, each with a signal that no other has.
-        held: terms whose slopes stand at `held_waits`, shape (h,).
+        counted_terms: terms whose slopes stand at `held_waits`, shape (h,).
         held_waits: ms of latency per ms of each held await.
     """
     _, slot = np.unique(rows.block, return_inverse=True)
@@ -63,29 +63,29 @@ def locked_fit(rows: Rows, free: Sequence[str], held: Sequence[str], held_waits:
     freedom = slots - len(free) - len(cycles)
     if slots < CLUSTERS_MIN or freedom < 1:
         return None
-    of_free, of_held = ([rows.terms.index(term) for term in terms] for terms in (free, held))
+    of_free, of_held = ([rows.terms.index(term) for term in terms] for terms in (free, counted_terms))
     client = np.column_stack([rows.signal[:, of_free], rows.latency_ms])
-    sampler = np.column_stack([rows.seen[:, of_free], rows.awaits_ms[:, [*of_free, *of_held]]])
+    sampler = np.column_stack([rows.seen_signal[:, of_free], rows.awaits_ms[:, [*of_free, *of_held]]])
     of_client, of_sampler = (products(columns, rows.weights, cycle, slot) for columns in (client, sampler))
-    whole, without = (_reduced(*sums, len(free)) for sums in zip(of_client, of_sampler, strict=True))
-    if whole is None or without is None:
+    all_products, without = (_reduced(*sums, len(free)) for sums in zip(of_client, of_sampler, strict=True))
+    if all_products is None or without is None:
         return None
-    slopes, changed = whole.slopes(held_waits), without.slopes(held_waits)
+    slopes, changed = all_products.slopes(held_waits), without.slopes(held_waits)
     if slopes is None or changed is None:
         return None
     changes = changed - slopes
-    answers = np.diagonal(without.free - whole.free, axis1=-2, axis2=-1)
+    answers = np.diagonal(without.free - all_products.free, axis1=-2, axis2=-1)
     shrink = (slots - 1) / slots
     answer_errors = np.sqrt(shrink * (answers**2).sum(axis=0))
-    if (np.diag(whole.free) < FOLLOWED_MIN * answer_errors).any():
+    if (np.diag(all_products.free) < FOLLOWED_MIN * answer_errors).any():
         return None
     share = rows.weights / rows.weights.sum()
-    known = float(share @ rows.awaits_ms[:, [*of_free, *of_held]] @ np.concatenate([slopes, held_waits]))
+    counted_ms = float(share @ rows.awaits_ms[:, [*of_free, *of_held]] @ np.concatenate([slopes, held_waits]))
     return Fit(
         slopes=slopes,
         covariance=np.asarray(shrink * changes.T @ changes),
         freedom=freedom,
-        intercept=float(share @ rows.latency_ms) - known,
+        intercept=float(share @ rows.latency_ms) - counted_ms,
         clusters=slots,
     )
 
@@ -95,7 +95,7 @@ def _reduced(client: Floats, sampler: Floats, count: int) -> _Reduced | None:
     latency, awaits = _answers(client, count), _answers(sampler, count)
     if latency is None or awaits is None:
         return None
-    return _Reduced(latency=latency[..., 0], free=awaits[..., :count], held=awaits[..., count:])
+    return _Reduced(latency=latency[..., 0], free=awaits[..., :count], counted=awaits[..., count:])
 
 
 def _answers(sums: Floats, count: int) -> Floats | None:

@@ -79,47 +79,49 @@ def _fitted(rows: Rows, method: Method) -> Response | None:
         return None
     groups = rows.threads if method == "between" else rows.cell
     counted = {term: _counted(rows, term, groups, method) for term in rows.terms}
-    free, held = _told_apart(rows, groups, counted, method)
-    if any(counted[term] is None for term in held):
+    free, counted_terms = _told_apart(rows, groups, counted, method)
+    if any(counted[term] is None for term in counted_terms):
         return None  # what it costs would be taken for the cost of the wait that it moves with
-    known_counts = {term: count for term in held if (count := counted[term]) is not None}
+    known_counts = {term: count for term in counted_terms if (count := counted[term]) is not None}
     if method == "between":
         intervals = between_intervals(rows, free, known_counts, groups, CONFIDENCE)
     else:
         intervals = _hulls(rows, free, known_counts, groups, method)
-    return None if intervals is None else _response(rows, intervals, free, held, counted, method, groups)
+    return None if intervals is None else _response(rows, intervals, free, counted_terms, counted, method, groups)
 
 
 def _hulls(
-    rows: Rows, free: Sequence[str], held: Mapping[str, Counted], groups: Ints, method: Method
+    rows: Rows, free: Sequence[str], counted_terms: Mapping[str, Counted], groups: Ints, method: Method
 ) -> list[Interval] | None:
     """Return each free slope, from the lowest to the highest end that is possible: it may be anything between.
 
     Held waits may be as many as the least or the most of their counts, and of the tasks' CPU time none or all may
     be the transactions'. None where the rows do not determine the slopes.
     """
-    ends = [[_middle(count) for count in held.values()]]
-    if held:
-        ends += [[count.low for count in held.values()], [count.high for count in held.values()]]
+    ends = [[_middle(count) for count in counted_terms.values()]]
+    if counted_terms:
+        ends += [[count.low for count in counted_terms.values()], [count.high for count in counted_terms.values()]]
     fits = []
     for waits in map(np.asarray, ends):
         if method == "signal":
-            fits.append(locked_fit(rows, free, list(held), waits))
+            fits.append(locked_fit(rows, free, list(counted_terms), waits))
             continue
-        latency_ms = rows.latency_ms - rows.awaits_ms[:, [rows.terms.index(term) for term in held]] @ waits
+        latency_ms = rows.latency_ms - rows.awaits_ms[:, [rows.terms.index(term) for term in counted_terms]] @ waits
         fits.append(_fit(rows, latency_ms, free, groups))
         if fits[0] is not None and np.isfinite(rows.cpu_ms).all():
             fits.append(_fit(rows, latency_ms - rows.cpu_ms, free, groups))
-    known = [found for found in fits if found is not None]
+    fits_known = [fitted for fitted in fits if fitted is not None]
     if fits[0] is None:
         return None
     intervals = []
-    for place in range(len(free)):
+    for index in range(len(free)):
         reached = [
-            found.slopes[place] + side * found.reach(place, CONFIDENCE) for found in known for side in (-1, 1)
+            fitted.slopes[index] + side * fitted.reach(index, CONFIDENCE)
+            for fitted in fits_known
+            for side in (-1, 1)
         ]
         intervals.append(
-            Interval(value=float(fits[0].slopes[place]), low=float(min(reached)), high=float(max(reached)))
+            Interval(value=float(fits[0].slopes[index]), low=float(min(reached)), high=float(max(reached)))
         )
     return intervals
 
@@ -140,17 +142,17 @@ def _counted(rows: Rows, term: str, groups: Ints, method: Method) -> Counted | N
     """Return the slope that the cells' counted waits alone would give; where they differ much, their mean."""
     number = rows.terms.index(term)
     low, high = rows.counted_low[:, number], rows.counted_high[:, number]
-    known = np.isfinite(low)
-    if not known.any():
+    is_known = np.isfinite(low)
+    if not is_known.any():
         return None
     moving = rows.signal if method == "signal" else rows.smoothed_ms
     level = _less_group_mean(moving[:, number], groups, rows.weights)
     pull = rows.weights * level * rows.awaits_ms[:, number]
 
     def as_slope(counts: Floats) -> float:
-        mean = float(np.average(counts[known], weights=rows.weights[known]))
-        total = float(pull[known].sum())
-        slope = float(pull[known] @ counts[known]) / total if total > 0 else mean
+        mean = float(np.average(counts[is_known], weights=rows.weights[is_known]))
+        total = float(pull[is_known].sum())
+        slope = float(pull[is_known] @ counts[is_known]) / total if total > 0 else mean
         return slope if COUNTS_APART_MAX * slope >= mean and slope <= COUNTS_APART_MAX * mean else mean
 
     return Counted(low=as_slope(low), high=as_slope(high))
@@ -172,18 +174,20 @@ def _told_apart(
     by_effect = sorted(rows.terms, key=effect, reverse=True)
     columns = {term: rows.signal[:, rows.terms.index(term)] for term in rows.terms} if method == "signal" else moves
     free: list[str] = []
-    held: list[str] = []
+    together: list[str] = []
     for term in by_effect:
-        moves_along = any(abs(_correlation(columns[term], columns[other])) >= TOGETHER_MIN for other in free)
-        (held if moves_along else free).append(term)
-    return free, held
+        moves_along = any(
+            abs(_correlation(columns[term], columns[other_term])) >= TOGETHER_MIN for other_term in free
+        )
+        (together if moves_along else free).append(term)
+    return free, together
 
 
 def _response(
     rows: Rows,
     intervals: Sequence[Interval],
     free: Sequence[str],
-    held: Sequence[str],
+    counted_terms: Sequence[str],
     counted: Mapping[str, Counted | None],
     method: Method,
     groups: Ints,
@@ -193,13 +197,17 @@ def _response(
     slopes = []
     for interval, term in zip(intervals, free, strict=True):
         slopes.append(_slope(rows, term, interval, counted[term], groups))
-    for term in held:
+    for term in counted_terms:
         count = counted[term]
         low, high = (count.low, count.high) if count else (0.0, 0.0)
         held_at = Interval(value=_middle(count), low=low, high=high)
         slopes.append(_slope(rows, term, held_at, count, groups, is_held=True))
     explained = min(1.0, max(0.0, sum(slope.variance_share for slope in slopes)))
-    notes = (f"{', '.join(held)} moved together with {free[0]} and stands at its counted waits",) if held else ()
+    notes = (
+        (f"{', '.join(counted_terms)} moved together with {free[0]} and stands at its counted waits",)
+        if counted_terms
+        else ()
+    )
     return Response(
         slopes=tuple(slopes),
         intercept_ms=latency_ms - sum(slope.value * slope.await_ms for slope in slopes),

@@ -69,15 +69,15 @@ def predicted(rows: Sequence[ResponseRow], awaits_ms: Mapping[str, float]) -> tu
         rows: of a report, `responses`.
         awaits_ms: by term (read, log_sync, ...) the wanted waiting time; others stay as they are.
     """
-    found = []
+    predictions = []
     methods = {row.step: row.method for row in rows if row.statistic == "mean" and not row.query}
     by_slopes = [row for row in rows if row.statistic in _BY_SLOPES and row.method == methods.get(row.step)]
     for step, statistic in dict.fromkeys((row.step, row.statistic) for row in by_slopes):
         of_one = [row for row in rows if (row.step, row.statistic, row.query) == (step, statistic, "")]
-        one = _predicted(of_one, awaits_ms)
-        if one is not None:
-            found.append(one)
-    return tuple(found)
+        prediction = _predicted(of_one, awaits_ms)
+        if prediction is not None:
+            predictions.append(prediction)
+    return tuple(predictions)
 
 
 def predicted_tails(
@@ -161,30 +161,33 @@ def predicted_by(rows: Sequence[ResponseRow], awaits_ms: Mapping[str, float]) ->
             evidence=", ".join(wrong) or "none is given",
             next_step="give one, such as read=0.3",
         )
-    found = predicted(rows, awaits_ms)
-    if not found:
-        known = sorted(
+    predictions = predicted(rows, awaits_ms)
+    if not predictions:
+        terms_known = sorted(
             {row.term for row in rows if row.ci is not None and row.statistic == "mean" and not row.query}
         )
         raise UsageError(
             f"no load of this run has a slope of latency over {' and '.join(awaits_ms)} that tells this",
             where="--await-ms",
-            evidence=f"slopes with an interval are of {', '.join(known)}" if known else "no load has any slope",
+            evidence=f"slopes with an interval are of {', '.join(terms_known)}"
+            if terms_known
+            else "no load has any slope",
             next_step="modulate an emulated volume: volbench run suites/response.yaml --volume v=emulated:PROFILE",
         )
-    return found
+    return predictions
 
 
-def prediction_text(one: Predicted) -> str:
+def prediction_text(prediction: Predicted) -> str:
     """Return a prediction in a line, without its load's name."""
-    low, high = (number(end) for end in one.interval_ms)
-    text = f"{one.statistic} {number(one.measured_ms)} -> {number(one.latency_ms)} ms [{low}, {high}]"
-    if one.tps_factor is not None and one.tps_interval is not None:
-        low, high = (number(end) for end in one.tps_interval)
-        text += f", transactions/s of a closed loop x {number(one.tps_factor)} [{low}, {high}]"
-    if one.held_out_error is not None:
-        text += f", off by up to {percent(one.held_out_error)} where it was looked up"
-    return text + (" (far from any waiting time that was measured)" if one.is_beyond else "")
+    low, high = (number(end) for end in prediction.interval_ms)
+    change = f"{number(prediction.measured_ms)} -> {number(prediction.latency_ms)} ms"
+    text = f"{prediction.statistic} {change} [{low}, {high}]"
+    if prediction.tps_factor is not None and prediction.tps_interval is not None:
+        low, high = (number(end) for end in prediction.tps_interval)
+        text += f", transactions/s of a closed loop x {number(prediction.tps_factor)} [{low}, {high}]"
+    if prediction.held_out_error is not None:
+        text += f", off by up to {percent(prediction.held_out_error)} where it was looked up"
+    return text + (" (far from any waiting time that was measured)" if prediction.is_beyond else "")
 
 
 def _predicted(rows: Sequence[ResponseRow], awaits_ms: Mapping[str, float]) -> Predicted | None:

@@ -89,9 +89,9 @@ class CellSamples:
 class Rows:
     """Samples of several cells one below the other. Shapes (n,) and (n, terms).
 
-    `smoothed_ms` is each await as the mean over more neighbouring intervals; `signal` the modulation, `seen` what
-    the samplers saw of it, `cycle` the group of slots; `cpu_ms` time on or before a CPU, NaN where it is not known;
-    `counted_low` and `counted_high` the counts of the row's cell, NaN where there are none.
+    `smoothed_ms` is each await as the mean over more neighbouring intervals; `signal` the modulation, `seen_signal`
+    what the samplers saw of it, `cycle` the group of slots; `cpu_ms` time on or before a CPU, NaN where it is not
+    known; `counted_low` and `counted_high` the counts of the row's cell, NaN where there are none.
     """
 
     terms: tuple[str, ...]
@@ -100,7 +100,7 @@ class Rows:
     awaits_ms: Floats
     smoothed_ms: Floats
     signal: Floats
-    seen: Floats
+    seen_signal: Floats
     cpu_ms: Floats
     counted_low: Floats
     counted_high: Floats
@@ -142,10 +142,10 @@ def retimed(t_s: Floats, operations: Floats, await_ms: Floats, ends_s: Floats) -
 
 def smoothed(values: Floats, weights: Floats, intervals: int) -> Floats:
     """Return the weighted mean of each interval and its neighbours, of those that are known; shape (n,), n > 0."""
-    known = np.isfinite(values) & (weights > 0)
+    is_known = np.isfinite(values) & (weights > 0)
     kernel = np.ones(min(intervals, len(values)))
-    weight = np.convolve(np.where(known, weights, 0.0), kernel, "same")[: len(values)]
-    total = np.convolve(np.where(known, weights * np.nan_to_num(values), 0.0), kernel, "same")[: len(values)]
+    weight = np.convolve(np.where(is_known, weights, 0.0), kernel, "same")[: len(values)]
+    total = np.convolve(np.where(is_known, weights * np.nan_to_num(values), 0.0), kernel, "same")[: len(values)]
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(weight > 0, total / weight, np.nan), dtype=np.float64)
 
@@ -169,9 +169,9 @@ def rows_of(
     pieces, first_block = [], 0
     for number, cell in enumerate(cells):
         piece = _rows_of_cell(cell, terms, block_intervals, is_modulated)
-        whole = {"cell": number, "volume": volumes[cell.volume], "threads": cell.threads or 0}
+        row = {"cell": number, "volume": volumes[cell.volume], "threads": cell.threads or 0}
         size = len(piece["latency_ms"])
-        piece |= {name: np.full(size, value, dtype=np.int64) for name, value in whole.items()}
+        piece |= {name: np.full(size, value, dtype=np.int64) for name, value in row.items()}
         for name in ("block", "cycle"):
             piece[name] = piece[name] + first_block
         first_block += len(cell) + 1
@@ -188,18 +188,18 @@ def _rows_of_cell(
     evenly, nothing = np.ones(len(cell)), np.zeros(len(cell))
     awaits = {term: cell.awaits_ms[term] for term in terms}
     signals = {term: cell.signals.get(term, nothing) for term in terms}
-    seen = {term: cell.seen_signals.get(term, signals[term]) for term in terms}
-    known = np.isfinite(cell.latency_ms) & (cell.finished > 0)
-    for values in (*awaits.values(), *seen.values()):
-        known &= np.isfinite(values)
+    signals_seen = {term: cell.seen_signals.get(term, signals[term]) for term in terms}
+    is_known = np.isfinite(cell.latency_ms) & (cell.finished > 0)
+    for values in (*awaits.values(), *signals_seen.values()):
+        is_known &= np.isfinite(values)
     if is_modulated:
         apart = np.all([np.minimum(signal, 1 - signal) < MIXED_MAX for signal in signals.values()], axis=0)
     else:
         apart = np.all([_is_level(values) for values in awaits.values()], axis=0)
-    used, latency = known & apart, cell.latency_ms
+    used, latency = is_known & apart, cell.latency_ms
     cpu = _cpu_ms(cell)
-    if not is_modulated and used.sum() < LEVEL_SHARE_MIN * known.sum():
-        used, weights = known, np.where(known, cell.finished, 0.0)
+    if not is_modulated and used.sum() < LEVEL_SHARE_MIN * is_known.sum():
+        used, weights = is_known, np.where(is_known, cell.finished, 0.0)
         latency, cpu = (smoothed(values, weights, WINDOW_INTERVALS) for values in (latency, cpu))
         awaits = {term: smoothed(values, weights, WINDOW_INTERVALS) for term, values in awaits.items()}
     instruments = {term: smoothed(cell.awaits_ms[term], evenly, INSTRUMENT_INTERVALS) for term in terms}
@@ -210,8 +210,8 @@ def _rows_of_cell(
         return np.asarray(np.column_stack([by_term[term] for term in terms])[used], dtype=np.float64)
 
     def counts(side: str) -> Floats:
-        found = {term: getattr(cell.counted[term], side) if term in cell.counted else np.nan for term in terms}
-        return columns({term: np.full(len(cell), value) for term, value in found.items()})
+        counts = {term: getattr(cell.counted[term], side) if term in cell.counted else np.nan for term in terms}
+        return columns({term: np.full(len(cell), value) for term, value in counts.items()})
 
     return {
         "latency_ms": latency[used],
@@ -219,7 +219,7 @@ def _rows_of_cell(
         "awaits_ms": columns(awaits),
         "smoothed_ms": columns(instruments),
         "signal": columns(signals),
-        "seen": columns(seen),
+        "seen_signal": columns(signals_seen),
         "cpu_ms": cpu[used],
         "counted_low": counts("low"),
         "counted_high": counts("high"),
@@ -237,18 +237,18 @@ def _cpu_ms(cell: CellSamples) -> Floats:
     if cell.cpu_ms is None:
         return unknown
     ended = cell.finished > 0
-    known = ended & np.isfinite(cell.cpu_ms)
-    if not known.any() or known.sum() < CPU_KNOWN_MIN * ended.sum():
+    is_known = ended & np.isfinite(cell.cpu_ms)
+    if not is_known.any() or is_known.sum() < CPU_KNOWN_MIN * ended.sum():
         return unknown
-    mean_ms = np.average(cell.cpu_ms[known], weights=cell.finished[known])
-    return np.asarray(np.where(known, cell.cpu_ms, mean_ms), dtype=np.float64)
+    mean_ms = np.average(cell.cpu_ms[is_known], weights=cell.finished[is_known])
+    return np.asarray(np.where(is_known, cell.cpu_ms, mean_ms), dtype=np.float64)
 
 
 def _is_level(values: Floats) -> NDArray[np.bool_]:
     """Return which intervals have an await like their neighbours', shape (n,); unknown neighbours are like it."""
-    known = np.isfinite(values)
-    beside = np.pad(values, 1, mode="edge") if len(values) else np.full(2, np.nan)
-    windows = np.stack([beside[:-2], values, beside[2:]])
+    is_known = np.isfinite(values)
+    padded = np.pad(values, 1, mode="edge") if len(values) else np.full(2, np.nan)
+    windows = np.stack([padded[:-2], values, padded[2:]])
     lowest = np.where(np.isfinite(windows), windows, np.inf).min(axis=0)
     highest = np.where(np.isfinite(windows), windows, -np.inf).max(axis=0)
-    return np.asarray(known & (highest - lowest <= LEVEL_MAX * lowest), dtype=np.bool_)
+    return np.asarray(is_known & (highest - lowest <= LEVEL_MAX * lowest), dtype=np.bool_)

@@ -41,8 +41,11 @@ def fallback(p_values: Sequence[float], weights: Sequence[float]) -> list[float]
     for last in range(len(p_values)):
         chains = [1.0]
         for first in range(last + 1):
-            parts = np.cumsum(weights[first : last + 1])
-            needed = [p / part if part else math.inf for p, part in zip(p_values[first:], parts, strict=False)]
+            weight_sums = np.cumsum(weights[first : last + 1])
+            needed = [
+                p / weight_sum if weight_sum else math.inf
+                for p, weight_sum in zip(p_values[first:], weight_sums, strict=False)
+            ]
             chains.append(float(max(needed)))
         adjusted.append(min(chains))
     return adjusted

@@ -45,8 +45,8 @@ WHY_UNKNOWN = {
     "cpu_wanted": ": it was not sampled",
     "io_taken": ": it was not sampled",
 }
-WANTED = "cpu_wanted"
-CPU = ("cpu_taken", WANTED)
+CPU_WANTED = "cpu_wanted"
+CPU = ("cpu_taken", CPU_WANTED)
 """What other work took of the CPUs, and what it wanted of them: the first one that is known in all cells counts."""
 VARIES_MIN = 0.03
 """Where the logs of what is left differ by less, a share explains no more than cells scatter by anyway."""
@@ -191,12 +191,14 @@ def _with_one_of_cpus(baseline: Covaried, candidate: Covaried) -> tuple[Covaried
 def _as_they_ran(sides: tuple[Covaried, Covaried], pairs: Pairs, *, alpha: float, factor: float) -> Adjusted:
     """Compare cells that other work disturbed all alike; nothing where it disturbed none, or too few are there."""
     every = [shares for side in sides for shares in side.shares]
-    known = [name for name in CPU if all(name in shares for shares in every)]
+    shared_names = [name for name in CPU if all(name in shares for shares in every)]
     disturbed = any(bounds is not None for side in sides for bounds in side.bounds)
-    if not known or not disturbed or min(len(side.values) for side in sides) < 2:
+    if not shared_names or not disturbed or min(len(side.values) for side in sides) < 2:
         return Adjusted()
-    levels = [shares[known[0]] for shares in every]
-    alike = Adjustment(covariate=known[0], low=min(levels), high=max(levels), slopes=(None, None), differ=False)
+    levels = [shares[shared_names[0]] for shares in every]
+    alike = Adjustment(
+        covariate=shared_names[0], low=min(levels), high=max(levels), slopes=(None, None), differ=False
+    )
     shift = mean_shift(sides[0].values, sides[1].values, pairs, alpha=alpha, factor=factor)
     return Adjusted(shift=shift, adjustments=(alike,))
 
@@ -228,7 +230,7 @@ def _compared_at(name: str, every: Sequence[Shares], least: float) -> float:
     The least share that others took is nearly the machine without them. Where all CPUs are in use no cell shows
     that machine, and at the mean the fitted values err least.
     """
-    if name != WANTED:
+    if name != CPU_WANTED:
         return 0.0
     return float(np.mean([_left(shares[name]) - _left(least) for shares in every]))
 
@@ -300,8 +302,8 @@ def _of_pairs(
         [
             1.0,
             *(
-                _left(side.shares[place][name]) - _left(reference[name])
-                for side, place in zip(sides, pair, strict=True)
+                _left(side.shares[position][name]) - _left(reference[name])
+                for side, position in zip(sides, pair, strict=True)
                 for name in names
             ),
         ]

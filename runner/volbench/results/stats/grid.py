@@ -128,7 +128,7 @@ _Key = TypeVar("_Key")
 _Made = TypeVar("_Made")
 
 
-class _Kept(OrderedDict[_Key, _Made]):
+class _RecentValues(OrderedDict[_Key, _Made]):
     """The values that were asked for last, at most so many."""
 
     def __init__(self, most: int) -> None:
@@ -150,8 +150,10 @@ class _Placed(Mapping[SeriesKey, Floats]):
 
     def __init__(self, series: Mapping[SeriesKey, Series], t_s: Floats, width: float) -> None:
         self._series, self._t_s, self._width = series, t_s, width
-        self._columns: _Kept[SeriesKey, Floats] = _Kept(max(1, KEPT_BYTES_MAX // max(1, t_s.nbytes)))
-        self._places: _Kept[int, _Places] = _Kept(_PLACES_KEPT)
+        self._columns: _RecentValues[SeriesKey, Floats] = _RecentValues(
+            max(1, KEPT_BYTES_MAX // max(1, t_s.nbytes))
+        )
+        self._coverages: _RecentValues[int, _Coverage] = _RecentValues(_PLACES_KEPT)
 
     def __getitem__(self, key: SeriesKey) -> Floats:
         if key not in self._series:
@@ -164,9 +166,11 @@ class _Placed(Mapping[SeriesKey, Floats]):
         column = np.full(len(self._t_s), np.nan)
         if not len(column):
             return column
-        places = self._places.get_or_make(id(series.t_s), lambda: _places(series.t_s, self._t_s, self._width))
-        column[places.covered] = series.value[places.sample]
-        if places.is_finer:
+        sample_places = self._coverages.get_or_make(
+            id(series.t_s), lambda: _coverage(series.t_s, self._t_s, self._width)
+        )
+        column[sample_places.covered] = series.value[sample_places.sample]
+        if sample_places.is_finer:
             _average(series, self._t_s, self._width, column)
         return column
 
@@ -181,7 +185,7 @@ class _Placed(Mapping[SeriesKey, Floats]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Places:
+class _Coverage:
     """Of series with the same times: which buckets have a value, and of which sample."""
 
     covered: Mask
@@ -215,7 +219,7 @@ def _extent_s(series: Mapping[SeriesKey, Series], width: float) -> tuple[float, 
     return first - width, last
 
 
-def _places(times: Floats, t_s: Floats, width: float) -> _Places:
+def _coverage(times: Floats, t_s: Floats, width: float) -> _Coverage:
     """Return where samples of these times are in the buckets that end at t_s."""
     typical = interval_s(times) or width
     length = np.diff(times, prepend=times[0] - typical)
@@ -224,7 +228,7 @@ def _places(times: Floats, t_s: Floats, width: float) -> _Places:
     sample = np.minimum(np.searchsorted(times, middle, side="left"), len(times) - 1)
     slack = 1e-6 + 0.05 * width  # neighbouring intervals of a jittering clock leave no hole between them
     covered = (middle <= times[sample] + slack) & (middle > times[sample] - length[sample] - slack)
-    return _Places(covered=covered, sample=sample[covered], is_finer=typical < 0.7 * width)
+    return _Coverage(covered=covered, sample=sample[covered], is_finer=typical < 0.7 * width)
 
 
 def _average(series: Series, t_s: Floats, width: float, placed: Floats) -> None:
@@ -249,7 +253,7 @@ def median(values: Floats | Iterable[float] | None) -> float | None:
 
 def quantile(values: Floats | Iterable[float] | None, level: float) -> float | None:
     """Quantile of what is known; None when nothing is."""
-    finite = _known(values)
+    finite = _finite(values)
     return quantile_of_finite(finite, level) if len(finite) else None
 
 
@@ -261,17 +265,17 @@ def quantile_of_finite(values: Floats, level: float) -> float:
     at = (len(ordered) - 1) * level
     below = int(at)
     low, high = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)])
-    part, step = at - below, high - low
-    return high - step * (1 - part) if part >= 0.5 else low + step * part
+    fraction, step = at - below, high - low
+    return high - step * (1 - fraction) if fraction >= 0.5 else low + step * fraction
 
 
 def mean(values: Floats | Iterable[float] | None) -> float | None:
     """Mean of what is known; None when nothing is."""
-    finite = _known(values)
+    finite = _finite(values)
     return float(finite.mean()) if len(finite) else None
 
 
-def _known(values: Floats | Iterable[float] | None) -> Floats:
+def _finite(values: Floats | Iterable[float] | None) -> Floats:
     if values is None:
         return np.empty(0)
     array = np.asarray(values if isinstance(values, np.ndarray) else list(values), dtype=np.float64)

@@ -69,8 +69,8 @@ def mean_shift(
         raise ValueError("a comparison of means needs two positive finite values of each side")
     log_x, log_y = np.log(x), np.log(y)
     spread_ratio = _spread_ratio(log_x, log_y, least)
-    found = _change(log_x, log_y, pairs, alpha, factor, least)
-    return shift_of_logs(found, alpha=alpha, runs=(x.size, y.size), spread_ratio=spread_ratio)
+    change = _change(log_x, log_y, pairs, alpha, factor, least)
+    return shift_of_logs(change, alpha=alpha, runs=(x.size, y.size), spread_ratio=spread_ratio)
 
 
 def resolved_by(metric: str) -> float:
@@ -98,27 +98,27 @@ def block_pairs(baseline: Sequence[int | None], candidate: Sequence[int | None])
     Args:
         baseline, candidate: the block of each cell; None: not known.
     """
-    places: list[dict[int, list[int]]] = []
+    positions: list[dict[int, list[int]]] = []
     for side in (baseline, candidate):
         by_block: dict[int, list[int]] = {}
-        for place, block in enumerate(side):
+        for position, block in enumerate(side):
             if block is not None:
-                by_block.setdefault(block, []).append(place)
-        places.append(by_block)
+                by_block.setdefault(block, []).append(position)
+        positions.append(by_block)
     return [
-        (first[0], places[1][block][0])
-        for block, first in places[0].items()
-        if len(first) == 1 and len(places[1].get(block, [])) == 1
+        (first[0], positions[1][block][0])
+        for block, first in positions[0].items()
+        if len(first) == 1 and len(positions[1].get(block, [])) == 1
     ]
 
 
-def shift_of_logs(found: Change, *, alpha: float, runs: tuple[int, int], spread_ratio: float | None) -> Shift:
+def shift_of_logs(change: Change, *, alpha: float, runs: tuple[int, int], spread_ratio: float | None) -> Shift:
     """Return a change of logs as the shift of a ratio."""
     return Shift(
-        ratio=math.exp(found.change),
-        low=math.exp(found.low),
-        high=math.exp(found.high),
-        p_value=found.p_value,
+        ratio=math.exp(change.change),
+        low=math.exp(change.low),
+        high=math.exp(change.high),
+        p_value=change.p_value,
         alpha=alpha,
         runs=runs,
         splits=0,

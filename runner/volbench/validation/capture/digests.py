@@ -17,7 +17,7 @@ from volbench.core.records.validation.capture import Capture, CapturedClass
 from volbench.core.sql.fingerprint import fingerprint
 from volbench.core.sql.guard import WHY_SKIPPED, Allowed, Answer, judge
 from volbench.errors import MissingPrerequisite, StepFailed, UsageError
-from volbench.machine.engine.answers import reads_answers, whole, whole_or_zero
+from volbench.machine.engine.answers import reads_answers, whole_number, whole_or_zero
 from volbench.measure.sample.own_account import OwnAccount
 from volbench.measure.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
 from volbench.validation.queries.classes import QueryClass
@@ -69,7 +69,7 @@ def capture(
     before, running = _digests(server), []
     while (elapsed := clock() - began) < seconds:
         progress("capturing", elapsed / seconds)
-        running.append(max(0, whole(server.query(RUNNING)[0][1]) - 1))
+        running.append(max(0, whole_number(server.query(RUNNING)[0][1]) - 1))
         own.book()
         sleep(min(1.0, seconds - elapsed))
     own.book()
@@ -161,7 +161,7 @@ class _Own:
         """Add what was sent since the last call, at most ten statements; nothing where there is no history."""
         with suppress(StepFailed):
             for (thread,) in self._server.query(OWN_THREAD_QUERY):  # none without performance_schema
-                ((history,),) = self._server.query(OWN_HISTORY.format(thread=whole(thread)))
+                ((history,),) = self._server.query(OWN_HISTORY.format(thread=whole_number(thread)))
                 self._account.book(str(history or ""))
 
     def without(self, digests: _Digests) -> _Digests:
@@ -207,7 +207,7 @@ def _of_width(row: Sequence[object], columns: int) -> Sequence[object]:
 def _samples(server: ReadOnlyServer) -> dict[tuple[str, str], str]:
     """Return complete sample statements; MariaDB stores none."""
     try:
-        longest = whole(server.query(LONGEST)[0][0])
+        longest = whole_number(server.query(LONGEST)[0][0])
         rows = server.query(SAMPLES)
     except StepFailed:
         return {}

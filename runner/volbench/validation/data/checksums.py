@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from volbench.core.base.text import counted
-from volbench.machine.engine.answers import reads_answers, whole
+from volbench.machine.engine.answers import reads_answers, whole_number
 from volbench.validation.catalog.objects import Attributes, Inventory
 from volbench.validation.data.chunk_sums import ChunkReaders, Pair, Sums, on_both, sums_of
 from volbench.validation.data.chunks import (
@@ -172,7 +172,7 @@ def _too_large_without_key(source: SqlReader, candidate: SqlReader, table: Table
     """Return why a table that no key divides is not read, or None where one statement reads it soon enough."""
     if divisible_key(table):
         return None
-    sizes = [whole(row[0][0]) for row in on_both(source, candidate, size_query(table)) if row]
+    sizes = [whole_number(row[0][0]) for row in on_both(source, candidate, size_query(table)) if row]
     if max(sizes, default=0) <= UNDIVIDED_BYTES_MAX:
         return None
     return (

@@ -18,7 +18,7 @@ import mysql.connector
 from mysql.connector import errorcode
 
 from volbench.errors import StepFailed, VolbenchError
-from volbench.machine.engine.answers import reads_answers, whole
+from volbench.machine.engine.answers import reads_answers, whole_number
 from volbench.machine.engine.connection import Account
 from volbench.validation.catalog.inventory import is_mariadb
 from volbench.validation.data.chunks import ROWS_MIN, STATEMENT_S_MAX, Chunk, Pace, chunks_of
@@ -152,7 +152,7 @@ def _took_too_long(error: StepFailed) -> bool:
 def _sums(answer: Rows) -> tuple[int, int]:
     """Return the number of rows and the sum of a chunk."""
     ((rows, row_sum, *_),) = answer
-    return whole(rows), whole(row_sum)
+    return whole_number(rows), whole_number(row_sum)
 
 
 def _done(read: Callable[[Pair], _Answer], pair: Pair) -> Future[_Answer]:

@@ -8,7 +8,7 @@ from volbench.core.base.text import counted
 from volbench.core.records.validation.plan import ReplicaPlan
 from volbench.core.records.validation.result import CheckRow
 from volbench.errors import StepFailed
-from volbench.machine.engine.answers import COUNT_MAX, reads_answers, whole
+from volbench.machine.engine.answers import COUNT_MAX, reads_answers, whole_number
 from volbench.validation.catalog.objects import quoted
 from volbench.validation.source.server import Rows, SqlReader
 from volbench.validation.verdict import decide_check, undecided
@@ -85,7 +85,13 @@ def replica_check(
 def _counts(row: Sequence[object]) -> tuple[int, int, int, int, int]:
     """Return chunks, differing and unfinished ones, how many rows more, and the oldest age in seconds."""
     _, _, chunks, differing, unfinished, more_rows, age_s = row
-    return whole(chunks), whole(differing), whole(unfinished), whole(more_rows, low=-COUNT_MAX), whole(age_s)
+    return (
+        whole_number(chunks),
+        whole_number(differing),
+        whole_number(unfinished),
+        whole_number(more_rows, low=-COUNT_MAX),
+        whole_number(age_s),
+    )
 
 
 def _not_a_replica(status: Rows | None, side: str) -> list[str]:

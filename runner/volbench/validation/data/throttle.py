@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from volbench.errors import StepFailed
-from volbench.machine.engine.answers import reads_answers, whole
+from volbench.machine.engine.answers import reads_answers, whole_number
 from volbench.validation.data.replicas import REPLICA_STATUS
 from volbench.validation.source.server import SNAPSHOT, SqlReader
 
@@ -60,7 +60,7 @@ class Throttle:
 
     @reads_answers("load")
     def _is_busy(self) -> bool:
-        running = [whole(row[1]) for row in self._source.query(THREADS_RUNNING)]
+        running = [whole_number(row[1]) for row in self._source.query(THREADS_RUNNING)]
         return any(count > THREADS_RUNNING_MAX for count in running) or self._lag_s() > LAG_S_MAX
 
     def _lag_s(self) -> int:
@@ -71,6 +71,6 @@ class Throttle:
                 rows = self._source.query(statement)
                 self._lag_statement = statement
                 lags = [row[_LAG_COLUMN] for row in rows if len(row) > _LAG_COLUMN]
-                return max((whole(lag) for lag in lags if lag is not None), default=0)
+                return max((whole_number(lag) for lag in lags if lag is not None), default=0)
         self._lag_statement = None  # neither is asked again
         return 0

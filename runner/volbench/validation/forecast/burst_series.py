@@ -136,7 +136,7 @@ def _repeated(work: Work, plan: BurstPlan) -> Work:
     return replace(
         work,
         interval_s=np.tile(work.interval_s, count),
-        known=np.tile(work.known, count),
+        is_known=np.tile(work.is_known, count),
         reads_per_s=np.tile(work.reads_per_s, count) * plan.times,
         read_bytes=np.tile(work.read_bytes, count),
         writes_per_s=np.tile(work.writes_per_s, count) * plan.times,

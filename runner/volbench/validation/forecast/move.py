@@ -17,7 +17,7 @@ from volbench.core.records.cell import CellResult
 from volbench.core.records.goals.gate import Decision
 from volbench.core.records.validation.plan import MovePlan
 from volbench.core.records.validation.result import CheckRow, MoveEstimate
-from volbench.machine.engine.answers import reads_answers, whole
+from volbench.machine.engine.answers import reads_answers, whole_number
 from volbench.results.stats.linear import t_quantile
 from volbench.validation.catalog.objects import quoted
 from volbench.validation.source.server import SqlReader
@@ -66,7 +66,7 @@ def bytes_statement(schemas: Sequence[str]) -> str:
 @reads_answers("the size of its data")
 def source_bytes(source: SqlReader, schemas: Sequence[str]) -> int:
     """Return bytes of the clustered indexes, as the server estimates them."""
-    return whole(source.query(bytes_statement(schemas))[0][0])
+    return whole_number(source.query(bytes_statement(schemas))[0][0])
 
 
 def estimates(
@@ -243,7 +243,7 @@ def _replication(best: MoveEstimate, logs: Mapping[str, str]) -> Iterator[str]:
 def _number(variables: Mapping[str, str], name: str) -> float:
     """Return a variable's number; 0 where it has none."""
     try:
-        return float(whole(variables.get(name, "").partition(".")[0]))
+        return float(whole_number(variables.get(name, "").partition(".")[0]))
     except ValueError:
         return 0.0
 

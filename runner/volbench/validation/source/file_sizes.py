@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from volbench.errors import StepFailed
-from volbench.machine.engine.answers import reads_answers, whole, whole_or_zero
+from volbench.machine.engine.answers import reads_answers, whole_number, whole_or_zero
 from volbench.validation.source.server import SqlReader
 
 _TABLESPACES = (
@@ -34,7 +34,7 @@ def tablespace_bytes(server: SqlReader) -> dict[str, int] | None:
         return None
     return {
         # A hole that was punched into a file takes no space; what the file system preallocated is not the file's.
-        str(name): min(whole(size) - whole_or_zero(free), whole_or_zero(allocated) or whole(size))
+        str(name): min(whole_number(size) - whole_or_zero(free), whole_or_zero(allocated) or whole_number(size))
         for name, size, allocated, free in rows
         if not str(name).startswith(_RECYCLED)
     }
@@ -46,7 +46,7 @@ def binlog_bytes(server: SqlReader) -> int | None:
     try:
         if server.query("SELECT @@GLOBAL.log_bin")[0][0] in (0, "0", "OFF"):
             return 0
-        return sum(whole(row[1]) for row in server.query(_BINARY_LOGS))
+        return sum(whole_number(row[1]) for row in server.query(_BINARY_LOGS))
     except StepFailed:
         return None
 

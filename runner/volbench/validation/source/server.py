@@ -12,7 +12,7 @@ from mysql.connector.abstracts import MySQLConnectionAbstract
 from volbench.core.sql.fingerprint import fingerprint
 from volbench.core.sql.guard import refuse_writes
 from volbench.errors import MissingPrerequisite, StepFailed
-from volbench.machine.engine.answers import reads_answers, whole
+from volbench.machine.engine.answers import reads_answers, whole_number
 from volbench.machine.engine.connection import Account, connection
 from volbench.machine.engine.tls import tls_failure
 
@@ -175,7 +175,7 @@ def _identifier(server: SqlReader) -> str:
 
 def _started_s(server: SqlReader) -> int:
     now, uptime = (server.query(statement)[0][-1] for statement in STARTED)
-    return whole(now) - whole(uptime)
+    return whole_number(now) - whole_number(uptime)
 
 
 # TRIGGER and EVENT permit writes too, but without them triggers and events are not visible.

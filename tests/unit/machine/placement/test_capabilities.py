@@ -49,12 +49,12 @@ def test_program_is_found_by_any_of_its_names(tmp_path: Path) -> None:
 def test_missing_program_names_the_package_that_brings_it(tmp_path: Path) -> None:
     program = capabilities.find_program("pt-summary", package="percona-toolkit", path=str(tmp_path))
     assert not program.present
-    assert program.mend.endswith("percona-toolkit")
+    assert program.remedy.endswith("percona-toolkit")
 
 
 def test_no_docker_command(only: Path) -> None:
     result = capabilities.docker_engine()
-    assert (result.present, result.mend) == (False, "make engine")
+    assert (result.present, result.remedy) == (False, "make engine")
 
 
 def test_engine_that_answers_gives_its_version(only: Path) -> None:
@@ -72,7 +72,7 @@ def test_engine_that_is_down_says_why(only: Path) -> None:
 
 def test_engine_that_refuses_is_mended_by_the_group_not_by_another_engine(only: Path) -> None:
     fake_program(only, "docker", "echo permission denied while trying to connect >&2; exit 1")
-    assert "usermod" in capabilities.docker_engine().mend
+    assert "usermod" in capabilities.docker_engine().remedy
 
 
 def test_local_server_needs_sysbench_too(only: Path) -> None:
@@ -99,7 +99,7 @@ def test_every_answer_on_this_machine_has_evidence_and_every_lack_a_mend() -> No
     for question in machine.QUESTIONS.values():
         result = question()
         assert result.evidence
-        assert result.present or result.mend
+        assert result.present or result.remedy
 
 
 def test_require_names_means_and_refuses_other_words() -> None:

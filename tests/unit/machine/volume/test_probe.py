@@ -75,7 +75,7 @@ def probe_of(
 
 
 def test_no_profile_is_fitted_to_a_busy_machine() -> None:
-    probe = replace(probe_of(GP3), held={"randread of 4 KiB, depth 32": 0.5}, foreign_cpu_ratio=0.9)
+    probe = replace(probe_of(GP3), delayed={"randread of 4 KiB, depth 32": 0.5}, foreign_cpu_ratio=0.9)
     with pytest.raises(StepFailed, match="too busy") as raised:
         fitted_profile(probe, "mine", on=DAY)
     assert "randread of 4 KiB, depth 32" in raised.value.evidence

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volbench.core.records.cell import SourceQuality
-from volbench.measure.sample.grid import Grid
+from volbench.measure.sample.grid import TickGrid
 from volbench.measure.sample.interface import Presence, Reading
 from volbench.measure.sample.quality import source_quality
 from volbench.measure.sample.raw import RawWriter
@@ -103,14 +103,14 @@ def test_a_source_that_never_answered_is_absent_with_its_reason(tmp_path: Path) 
     st.integers(0, 10**15), st.sampled_from([100_000_000, 1_000_000_000, 60_000_000_000]), st.integers(0, 10**13)
 )
 def test_the_next_tick_is_due_within_one_interval(zero_ns: int, interval_ns: int, since_ns: int) -> None:
-    grid = Grid(zero_monotonic_ns=zero_ns, interval_ns=interval_ns)
+    grid = TickGrid(zero_monotonic_ns=zero_ns, interval_ns=interval_ns)
     now_ns = zero_ns + since_ns
     assert 0 < grid.due_ns(grid.next_tick(now_ns)) - now_ns <= interval_ns
 
 
 def test_ticks_do_not_drift() -> None:
     """Whatever reading takes, tick n is due n intervals after the zero."""
-    grid = Grid(zero_monotonic_ns=5, interval_ns=100)
+    grid = TickGrid(zero_monotonic_ns=5, interval_ns=100)
     tick = grid.next_tick(5)
     for took_ns in (30, 99, 1, 250, 0):
         due_ns = grid.due_ns(tick)

@@ -112,17 +112,17 @@ PREDICTING = [path for path in sorted(SUITES.glob("*.yaml")) if "predictions:" i
 @pytest.mark.parametrize("path", PREDICTING, ids=lambda path: path.stem)
 def test_every_suite_can_be_planned_on_volumes_of_the_users_own(path: Path, tmp_path: Path) -> None:
     """A suite predicts for volumes of its own; a run on others has none such, and nobody could read it."""
-    said: list[str] = []
+    message: list[str] = []
     plan = make_plan(
         path,
         [f"mine=path:{tmp_path}"],
         TargetRequest(target="local"),
         settings=["sweep=null"],
-        say=said.append,
+        say=message.append,
     )
     check_run(plan.run, path)
     assert plan.run.suite.forecast is None or not plan.run.suite.forecast.predictions
-    assert any("are left out: the run has no such volume" in line for line in said)
+    assert any("are left out: the run has no such volume" in line for line in message)
 
 
 def test_predictions_of_the_volumes_that_a_run_has_stay(tmp_path: Path) -> None:

@@ -141,6 +141,25 @@ def test_without_an_engine_the_error_says_so(tmp_path: Path, monkeypatch: pytest
         run(tmp_path, target="docker")
     assert raised.value.exit_code == 3
     assert raised.value.next_step
+    assert not [*(tmp_path / "a").iterdir(), *(tmp_path / "b").iterdir()]
+    assert not any(directory.results() for directory in find_runs(tmp_path / "results"))
+
+
+def test_an_interruption_before_the_first_cell_leaves_no_cell_and_no_agent(
+    use_target: Callable[..., FakeTarget], tmp_path: Path
+) -> None:
+    """As a notebook's stop button while the dataset's template is prepared."""
+    target = use_target(polls=Polls(lambda: 0))
+
+    def interrupt(line: str) -> None:
+        if line.startswith("results:"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, progress=interrupt)
+    assert target.launched == []
+    (directory,) = find_runs(tmp_path / "results")
+    assert not directory.results()
 
 
 def test_a_failed_cell_raises_after_the_reports(use_target: Callable[..., FakeTarget], tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_a_gap_is_unknown_and_bounded_both_ways() -> None:
 
 def test_a_missing_rate_is_a_gap_and_no_zero() -> None:
     work = points([100.0, float("nan"), 100.0])
-    assert work.known.tolist() == [True, False, True]
+    assert work.is_known.tolist() == [True, False, True]
     assert work.mean().iops[0] == pytest.approx(100.0)
 
 

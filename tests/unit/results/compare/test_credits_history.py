@@ -33,7 +33,7 @@ def written(path: Path, text: str) -> Path:
 def test_a_plain_series_keeps_its_gaps(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "t,iops,mib_per_s\n60,100,1\n120,,\n180,50,2\n600,5,1\n")
     work = read_history(path, Defaults(read_share=0.5)).work
-    assert work.known.tolist() == [True, False, True, False, True]
+    assert work.is_known.tolist() == [True, False, True, False, True]
     assert work.interval_s.tolist() == [60, 60, 60, 360, 60]
     assert work.reads_per_s[0] == work.writes_per_s[0] == 50
     assert work.read_bytes[0] == pytest.approx(2**20 / 100)

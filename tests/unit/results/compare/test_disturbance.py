@@ -74,7 +74,7 @@ def test_what_was_stolen_bounds_what_a_closed_loop_lost(seed: int, clients: int)
     low, high = bounds(
         {"tps": metric("tps", 2000 / disturbed)},
         "tps",
-        held=share,
+        delayed=share,
         open_loop=False,
         window_s=disturbed,
     )
@@ -119,14 +119,14 @@ def test_a_step_needs_the_reads_that_it_waited_for() -> None:
     ("name", "low"), [("latency_ms_mean", 9.0), ("latency_ms_p95", 9 - 0.1 * 10 / 0.45), ("latency_ms_p50", 0.0)]
 )
 def test_latencies_of_a_closed_loop_have_a_lower_end(name: str, low: float) -> None:
-    closed = bounds(LATENCIES, name, held=0.1, open_loop=False, window_s=10)
+    closed = bounds(LATENCIES, name, delayed=0.1, open_loop=False, window_s=10)
     assert closed == (pytest.approx(low), LATENCIES[name].value)
-    assert bounds(LATENCIES, name, held=0.1, open_loop=True, window_s=10)[0] == 0.0
+    assert bounds(LATENCIES, name, delayed=0.1, open_loop=True, window_s=10)[0] == 0.0
 
 
 def test_a_figure_of_a_part_of_the_step_has_no_bound_but_its_direction() -> None:
     metrics: dict[str, MetricValue] = {"cold_read_mib_per_s": metric("cold_read_mib_per_s", 100.0)}
-    result = bounds(metrics, "cold_read_mib_per_s", held=0.1, open_loop=False, window_s=10)
+    result = bounds(metrics, "cold_read_mib_per_s", delayed=0.1, open_loop=False, window_s=10)
     assert result == (100.0, math.inf)
 
 

@@ -59,7 +59,7 @@ def test_no_topic_contains_itself() -> None:
         while further:
             assert topic not in further
             below |= further
-            further = {part for each in further for part in CONTAINS.get(each, ())}
+            further = {share for each in further for share in CONTAINS.get(each, ())}
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,13 @@ def order(*findings: Cause) -> list[str]:
 
 def test_of_two_causes_of_the_volume_the_second_has_half_of_its_weight() -> None:
     """A name of no descriptor is none of the volume, though it begins with `storage.`."""
-    second, other = finding("storage.degraded", 0.5), finding("cpu.steal", 0.4)
-    assert order(finding("storage.iops_limit", 0.6), second, other) == [
+    second, further = finding("storage.degraded", 0.5), finding("cpu.steal", 0.4)
+    assert order(finding("storage.iops_limit", 0.6), second, further) == [
         "storage.iops_limit",
         "cpu.steal",
         "storage.degraded",
     ]
-    assert order(finding("storage.iops_limits", 0.6), second, other) == [
+    assert order(finding("storage.iops_limits", 0.6), second, further) == [
         "storage.iops_limits",
         "storage.degraded",
         "cpu.steal",

@@ -31,7 +31,7 @@ class Stated:
     def chances(self, candidate: Candidate, goal: Goal) -> tuple[Chance, ...]:
         del goal
         shares = [share for iops, share in self.keeps.items() if iops <= int(candidate.options["iops"])]
-        return (Chance(part="p95", keeps=max(shares, default=0.0), text="stated"),)
+        return (Chance(objective="p95", keeps=max(shares, default=0.0), text="stated"),)
 
     def checks(self, candidate: Candidate, goal: Goal) -> Sequence[Check]:
         del goal

@@ -103,7 +103,7 @@ def test_a_backup_that_does_not_fit_its_window_decides() -> None:
     assert answer.chosen is not None
     assert plain.chosen is not None
     assert answer.chosen.candidate.cost.month > plain.chosen.candidate.cost.month
-    assert {chance.part for chance in answer.chosen.chances} == {"p95", "backup"}
+    assert {chance.objective for chance in answer.chosen.chances} == {"p95", "backup"}
 
 
 def test_a_recovery_is_not_forecast_from_a_recording() -> None:

@@ -43,9 +43,9 @@ def test_a_small_section_needs_no_script() -> None:
 
 
 def test_a_large_one_takes_a_tenth_and_says_where_its_figures_are() -> None:
-    whole = table(1 + PACKED_FROM // len(ROW), "step {}")
-    text = packed(whole)
-    assert len(text) < len(whole) / 10
+    text_of_all = table(1 + PACKED_FROM // len(ROW), "step {}")
+    text = packed(text_of_all)
+    assert len(text) < len(text_of_all) / 10
     assert PACKED.fullmatch(text)
     assert NOTE in text
     assert "report.json" in NOTE
@@ -139,5 +139,5 @@ def test_the_script_makes_what_is_packed_and_nothing_else() -> None:
     lists = [json.loads(text) for text in re.findall(r"new Set\((\[.*?\])\)", script)]
     assert list(map(sorted, lists)) == [sorted(TAGS), sorted(DRAWN_TAGS), sorted(ATTRIBUTES)]
     assert not any(
-        word in script for word in ("innerHTML", "insertAdjacentHTML", "DOMParser", "eval", "document.write")
+        token in script for token in ("innerHTML", "insertAdjacentHTML", "DOMParser", "eval", "document.write")
     )

@@ -103,7 +103,7 @@ def modulated_rows(rows: int, slots: int) -> Rows:
         awaits_ms=awaits,
         smoothed_ms=awaits,
         signal=signal,
-        seen=seen,
+        seen_signal=seen,
         cpu_ms=unknown[:, 0],
         counted_low=unknown,
         counted_high=unknown,

@@ -13,7 +13,7 @@ from volbench.core.records.steps.base import StepBase, StepCost
 from volbench.core.records.steps.kind import StepKind
 
 ASSUMED_DUMP_MIB_PER_S = 60.0
-_PLACES = frozenset({"directory", "url"})
+_DESTINATIONS = frozenset({"directory", "url"})
 
 
 class DumpStep(StepBase):
@@ -95,13 +95,13 @@ class DumpStep(StepBase):
     def parameters(self) -> dict[str, Scalar]:
         """Return them without a place that is not used: older runs do not have it, and are the same step."""
         values = super().parameters()
-        return {name: value for name, value in values.items() if value != "" or name not in _PLACES}
+        return {name: value for name, value in values.items() if value != "" or name not in _DESTINATIONS}
 
     def cost(self, data_bytes: int) -> StepCost:
         """Return the estimate."""
-        kept = data_bytes if self.to in ("volume", "scratch") else 0
+        stored_bytes = data_bytes if self.to in ("volume", "scratch") else 0
         speed_bytes_per_s = min(ASSUMED_DUMP_MIB_PER_S * 2**20, self.rate_limit_bytes_per_s or math.inf)
-        return StepCost(measured_s=data_bytes / speed_bytes_per_s, kept_bytes=kept)
+        return StepCost(measured_s=data_bytes / speed_bytes_per_s, kept_bytes=stored_bytes)
 
 
 KIND = StepKind(

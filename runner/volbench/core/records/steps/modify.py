@@ -45,8 +45,8 @@ class ClaimChange:
 
 def claim_change_of(to: str) -> ClaimChange | None:
     """Return what `claim?...` asks for; None for a profile. Raise ValueError."""
-    word, _, options = to.partition("?")
-    if word != CLAIM:
+    kind, _, options = to.partition("?")
+    if kind != CLAIM:
         return None
     values = [option.partition("=") for option in options.split("&") if option]
     names = [name for name, _, _ in values]

@@ -46,8 +46,8 @@ _DEFINER = re.compile(
     re.IGNORECASE,
 )
 _OF_THE_SERVER = {
-    what: re.compile(pattern, re.IGNORECASE | re.DOTALL)
-    for what, pattern in {
+    kind: re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for kind, pattern in {
         "the server's GTIDs": rb"SET\s+(?:@@GLOBAL\.|GLOBAL\s+)(?:GTID_PURGED|gtid_slave_pos)\s*=[^;]*",
         "its place in replication": rb"CHANGE\s+(?:MASTER|REPLICATION\s+SOURCE)\s[^;]*"
         rb"|(?:START|STOP)\s+(?:ALL\s+)?(?:SLAVES?|REPLICAS?)\b[^;]*",
@@ -69,10 +69,10 @@ class LeftOut:
     encoding: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def add(self, what: str) -> None:
+    def add(self, kind: str) -> None:
         """Count a statement that was left out."""
         with self._lock:
-            self.kinds[what] += 1
+            self.kinds[kind] += 1
 
     def add_definer(self) -> None:
         """Count a definer that was replaced."""
@@ -86,7 +86,7 @@ class LeftOut:
     def notes(self) -> tuple[str, ...]:
         """Return a sentence for each kind."""
         notes = [
-            f"left out of the dump: {what} ({counted(count, 'statement')})" for what, count in self.kinds.items()
+            f"left out of the dump: {kind} ({counted(count, 'statement')})" for kind, count in self.kinds.items()
         ]
         if self.encoding:
             notes.append(
@@ -117,7 +117,7 @@ class DumpFilter:
             if piece.command:  # a client may take the CR for a part of the delimiter
                 text = text.replace(b"\r\n", b"\n")
             if piece.first:
-                text = self._begun(text, whole=piece.last)
+                text = self._begun(text, is_complete=piece.last)
             yield b"\n" * text.count(b"\n") if self._drops and not piece.command else text
         if self._elsewhere and not self._has_tables:
             raise UsageError(
@@ -129,8 +129,8 @@ class DumpFilter:
 
     def _without_warnings(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the dump without warnings before it, as `2>&1` leaves them there; their line breaks stay."""
-        head, rest = b"", iter(chunks)
-        for chunk in rest:
+        head, chunks_left = b"", iter(chunks)
+        for chunk in chunks_left:
             head += chunk
             if len(head) >= _WARNINGS_BYTES_MAX:
                 break
@@ -139,9 +139,9 @@ class DumpFilter:
             self._left_out.add("the warnings of its program before it")
             head = b"\n" * head[: warnings.end()].count(b"\n") + head[warnings.end() :]
         yield head
-        yield from rest
+        yield from chunks_left
 
-    def _begun(self, text: bytes, *, whole: bool) -> bytes:
+    def _begun(self, text: bytes, *, is_complete: bool) -> bytes:
         """Decide on a statement by its beginning; return its text, changed if need be."""
         begin = end_of(_LEAD, text)
         schema = self._schema_of(text, begin)
@@ -149,7 +149,7 @@ class DumpFilter:
             reason = f"the schema {schema}"
             self._elsewhere[schema] = None
         else:
-            reason = _of_the_server(text[begin:]) if whole else ""
+            reason = _of_the_server(text[begin:]) if is_complete else ""
         self._drops = bool(reason)
         if reason:
             self._left_out.add(reason)
@@ -180,7 +180,7 @@ def _of_the_server(statement: bytes) -> str:
         return ""
     inner = _WRAPPED.fullmatch(statement)
     text = inner[1] if inner else statement
-    return next((what for what, pattern in _OF_THE_SERVER.items() if pattern.fullmatch(text)), "")
+    return next((kind for kind, pattern in _OF_THE_SERVER.items() if pattern.fullmatch(text)), "")
 
 
 def _without_mark(text: bytes) -> bytes:

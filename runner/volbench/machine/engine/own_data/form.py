@@ -66,7 +66,7 @@ _DAMAGED = (
 
 def decompressing_program(head: bytes) -> tuple[str, ...]:
     """Return the words of the program that decompresses what begins so; none for what is not compressed."""
-    return next((words for magic, words in _PROGRAMS.items() if head.startswith(magic)), ())
+    return next((programs for magic, programs in _PROGRAMS.items() if head.startswith(magic)), ())
 
 
 def head_of(path: Path) -> bytes:
@@ -134,22 +134,22 @@ def sql_of(chunks: Iterable[bytes], name: str, recoded: Callable[[str], None]) -
 
     Raises UsageError for a tar of which no one file is to be loaded, and for what is no text.
     """
-    rest = iter(chunks)
-    head = _head(rest)
+    blocks = iter(chunks)
+    head = _head(blocks)
     if head[_TAR_MAGIC] == b"ustar":
-        rest = _sql_of_tar(_joined(head, rest), name)
-        head = _head(rest)
+        blocks = _sql_of_tar(_joined(head, blocks), name)
+        head = _head(blocks)
     if not head:
         return
     _check_text(head, name)
     mark, encoding = _encoding(head)
     if encoding == "utf-8":
         yield head.removeprefix(mark)
-        yield from rest
+        yield from blocks
         return
     recoded(encoding.upper())
     decoder = codecs.getincrementaldecoder(encoding)("replace")
-    for chunk in _joined(head.removeprefix(mark), rest):
+    for chunk in _joined(head.removeprefix(mark), blocks):
         yield decoder.decode(chunk).encode()
     yield decoder.decode(b"", final=True).encode()
 
@@ -183,24 +183,24 @@ class ForwardFile(io.RawIOBase):
         """Return up to `size` bytes. Raises ValueError for more than an archive's header may have."""
         if not 0 <= size <= _READ_BYTES_MAX:
             raise ValueError(f"an archive with a header of more than {_READ_BYTES_MAX >> 20} MiB")
-        parts, wanted = [], size
-        while wanted:
+        pieces, missing = [], size
+        while missing:
             offset = self._position - self._start
-            part = self._held[offset : offset + wanted]
-            if part:
-                parts.append(part)
-                self._position += len(part)
-                wanted -= len(part)
+            piece = self._held[offset : offset + missing]
+            if piece:
+                pieces.append(piece)
+                self._position += len(piece)
+                missing -= len(piece)
             elif not self._fill():
                 break
-        return b"".join(parts)
+        return b"".join(pieces)
 
     def _fill(self) -> bool:
         """Hold the next chunk, and the last bytes of the one before it."""
         chunk = next(self._chunks, b"")
-        kept = self._held[-tarfile.BLOCKSIZE :]
-        self._start += len(self._held) - len(kept)
-        self._held = kept + chunk
+        tail = self._held[-tarfile.BLOCKSIZE :]
+        self._start += len(self._held) - len(tail)
+        self._held = tail + chunk
         return bool(chunk)
 
 
@@ -246,9 +246,9 @@ def _encoding(head: bytes) -> tuple[bytes, str]:
 
 def _check_text(head: bytes, name: str) -> None:
     """Raise UsageError for bytes that are no SQL. One NUL may be in a literal; a text begins with none."""
-    for magic, (what, next_step) in _NOT_SQL.items():
+    for magic, (reason, next_step) in _NOT_SQL.items():
         if head.startswith(magic):
-            raise _no_sql(name, what, next_step)
+            raise _no_sql(name, reason, next_step)
     sample = head[: tarfile.BLOCKSIZE]
     if _encoding(head)[1] == "utf-8" and sample.count(0) > len(sample) / 16:
         raise _no_sql(name, "no text", "name a dump of MySQL or MariaDB", evidence=f"it begins with {head[:16]!r}")
@@ -300,22 +300,25 @@ def _is_sql(name: str) -> bool:
 
 
 def _is_hidden(name: str) -> bool:
-    return any(part.startswith(".") and part not in (".", "..") for part in name.split("/")) or "__MACOSX" in name
+    return (
+        any(component.startswith(".") and component not in (".", "..") for component in name.split("/"))
+        or "__MACOSX" in name
+    )
 
 
 def _not_one(name: str, names: list[str]) -> UsageError:
-    shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
     return UsageError(
         f"{name} is an archive that has not one file of SQL",
         where="dataset.path",
-        evidence=f"it has {shown}" if names else "it has no file",
+        evidence=f"it has {listed}" if names else "it has no file",
         next_step=f"{_UNPACK}, or the directory of the dump in it",
     )
 
 
-def _no_sql(name: str, what: str, next_step: str, *, evidence: str = "") -> UsageError:
+def _no_sql(name: str, reason: str, next_step: str, *, evidence: str = "") -> UsageError:
     return UsageError(
-        f"{name} cannot be loaded: it is {what}", where="dataset.path", evidence=evidence, next_step=next_step
+        f"{name} cannot be loaded: it is {reason}", where="dataset.path", evidence=evidence, next_step=next_step
     )
 
 

@@ -80,14 +80,14 @@ def _run_lua(loading: Loading, path: Path) -> None:
     dataset = loading.dataset
     options = {"db-driver": "mysql", "threads": dataset.threads, "rand-seed": 1, **option_names(dataset.options)}
     with sysbench_files(loading.account, dataset.schema_name) as files, tempfile.TemporaryFile() as nothing:
-        words = [f"--{name}={option_text(value)}" for name, value in options.items()]
-        argv = [sysbench_program(), str(path), f"--config-file={files.config}", *words, "prepare"]
+        arguments = [f"--{name}={option_text(value)}" for name, value in options.items()]
+        argv = [sysbench_program(), str(path), f"--config-file={files.config}", *arguments, "prepare"]
         environment = {"LUA_PATH": f"{path.parent}/?.lua;;"}
         output = run_pipe(
             [Command(argv=argv)],
             loading,
             source=nothing,
-            what=f"preparing with {path.name}",
+            doing=f"preparing with {path.name}",
             cwd=files.directory,
             env=environment,
         )
@@ -107,20 +107,20 @@ def _copy_schema(loading: Loading, _path: Path) -> None:
     source_account, schema = source_of(loading.dataset)
     with closing(MemoryFile(source_account.option_file_text())) as source, tempfile.TemporaryFile() as nothing:
         dump = _dump_argv(source.path, schema)
-        load_sql(loading, nothing, [Command(argv=dump)], what=f"copying {schema} from {source_account.address}")
+        load_sql(loading, nothing, [Command(argv=dump)], doing=f"copying {schema} from {source_account.address}")
 
 
 def source_of(dataset: DatasetSpec) -> tuple[Account, str]:
     """Return the account and the schema of a dataset of kind `schema`. Raises UsageError."""
-    place, _, query = dataset.server.partition("?")
-    match = _DSN.fullmatch(place)
+    address, _, query = dataset.server.partition("?")
+    match = _DSN.fullmatch(address)
     if match is None or (match["user"] and ":" in match["user"]):
         raise UsageError(
             "the DSN of the dataset cannot be used",
             where="dataset.server",
             next_step="for example mysql://reader@db1:3306/shop; the password belongs in dataset.option_file",
         )
-    pairs = dict(word.partition("=")[::2] for word in query.split("&") if word)
+    pairs = dict(pair.partition("=")[::2] for pair in query.split("&") if pair)
     values = {name.replace("-", "_"): value for name, value in pairs.items()}
     unknown = values.keys() - {
         "socket",

@@ -71,16 +71,16 @@ def dump_files(names: frozenset[str], schema: str) -> dict[str, list[str]]:
     return files
 
 
-def source_schema(names: list[str], wanted: str) -> str:
+def source_schema(names: list[str], schema: str) -> str:
     """Return the schema of the dump to load: the wanted one, else the only one. Raises UsageError."""
     matches = [_SCHEMA_FILE.fullmatch(name) or _TABLE_FILE.fullmatch(name) for name in names]
     schemas = sorted({match["schema"] for match in matches if match})
-    if wanted in schemas:
-        return wanted
+    if schema in schemas:
+        return schema
     if len(schemas) == 1:
         return schemas[0]
     raise UsageError(
-        f"the dump has no schema {wanted}",
+        f"the dump has no schema {schema}",
         where="dataset.schema",
         evidence=f"its schemas are {', '.join(schemas) or 'none'}",
         next_step="set dataset.schema to one of them",
@@ -89,26 +89,26 @@ def source_schema(names: list[str], wanted: str) -> str:
 
 def _load_rows(loading: Loading, path: Path, names: Sequence[str], sizes: dict[str, int]) -> None:
     """Load files at the same time; after an error none is begun."""
-    whole, done = max(1, sum(sizes[name] for name in names)), 0
+    bytes_of_all, done = max(1, sum(sizes[name] for name in names)), 0
     failed, lock = threading.Event(), threading.Lock()
 
     def ignore(_text: str, _share: float | None) -> None:
         """Report nothing: the share of all files is reported."""
 
-    one = replace(loading, progress=ignore)
+    of_schema = replace(loading, progress=ignore)
 
     def load(name: str) -> None:
         nonlocal done
         if failed.is_set():
             return
         try:
-            load_sql_file(one, path / name)
+            load_sql_file(of_schema, path / name)
         except BaseException:
             failed.set()
             raise
         with lock:
             done += sizes[name]
-            loading.progress(f"loading {path.name}", done / whole)
+            loading.progress(f"loading {path.name}", done / bytes_of_all)
 
     with ThreadPoolExecutor(loading.dataset.threads) as threads:
         running = [threads.submit(load, name) for name in names]
@@ -119,7 +119,7 @@ def _load_rows(loading: Loading, path: Path, names: Sequence[str], sizes: dict[s
 def _load_programs(loading: Loading, file: Path) -> None:
     """Load routines, events or triggers."""
     with opened(file) as source:
-        load_sql(loading, source, decompressor(file), what=f"loading {file.name}", before=end_statements_at_lines)
+        load_sql(loading, source, decompressor(file), doing=f"loading {file.name}", before=end_statements_at_lines)
 
 
 def end_statements_at_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -27,24 +27,26 @@ def located(dataset: DatasetSpec, root: Path = Path(DATASET)) -> DatasetSpec:
 
     Raises MissingPrerequisite for a path that the claim does not have, or that this user may not read.
     """
-    place = parse_claim_path(dataset.path)
-    if place is None:
+    claim_path = parse_claim_path(dataset.path)
+    if claim_path is None:
         return dataset
-    where, path = f"dataset.path {dataset.path!r}", root / place.path
+    where, path = f"dataset.path {dataset.path!r}", root / claim_path.path
     try:
         real = path.resolve(strict=True)
     except PermissionError as error:
         raise MissingPrerequisite(_UNREADABLE, where=where, evidence=str(error), next_step=_LET_READ) from error
     except OSError as error:
         raise MissingPrerequisite(
-            f"claim {place.claim} has no {place.path}",
+            f"claim {claim_path.claim} has no {claim_path.path}",
             where=where,
             evidence=f"{error.strerror}; at the claim's root: {_names(root)}",
             next_step="name the path from the claim's own root",
         ) from error
     if not real.is_relative_to(root.resolve()):
         raise MissingPrerequisite(
-            f"{place.path} is a link out of claim {place.claim}", where=where, next_step="name the file itself"
+            f"{claim_path.path} is a link out of claim {claim_path.claim}",
+            where=where,
+            next_step="name the file itself",
         )
     unreadable = next((file for file in islice(_walk(real), _FILES_MAX) if not os.access(file, os.R_OK)), None)
     if unreadable is not None:

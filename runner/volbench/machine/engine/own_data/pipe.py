@@ -118,7 +118,7 @@ def load_sql(
     source: IO[bytes],
     commands: Sequence[Command],
     *,
-    what: str,
+    doing: str,
     share: Share = lambda: None,
     before: Change = iter,
 ) -> None:
@@ -130,15 +130,15 @@ def load_sql(
         before: changes the text first.
     """
     with client(loading.account, loading.dataset.schema_name) as reader:
-        kept = DumpFilter(loading.dataset.schema_name, loading.left_out)
+        filtered = DumpFilter(loading.dataset.schema_name, loading.left_out)
         name = Path(loading.dataset.path).name
         run_pipe(
             [*commands, reader],
             loading,
             source=source,
-            what=what,
+            doing=doing,
             share=share,
-            through=lambda chunks: kept.filtered(sql_of(before(chunks), name, loading.left_out.recode)),
+            through=lambda chunks: filtered.filtered(sql_of(before(chunks), name, loading.left_out.recode)),
         )
 
 
@@ -153,15 +153,15 @@ def decompressor(path: Path, *, as_pipe: bool = False) -> list[Command]:
     return programs_of(_DECOMPRESS.get(path.suffix, ("cat",) if as_pipe else ()))
 
 
-def programs_of(words: Sequence[str]) -> list[Command]:
+def programs_of(command: Sequence[str]) -> list[Command]:
     """Return a program that reads what somebody else wrote, with its options; none for no words."""
-    return [_confined(*words)] if words else []
+    return [_confined(*command)] if command else []
 
 
-def _confined(name: str, *words: str) -> Command:
+def _confined(name: str, *arguments: str) -> Command:
     # zstd and xz have threads of their own for reading and writing.
     confined = Confinement(memory_bytes=_DECOMPRESSOR_BYTES_MAX, cpu_s=_CPU_S_MAX, processes=_THREADS_MAX)
-    return Command(argv=[require_program(name), *words], confined=confined)
+    return Command(argv=[require_program(name), *arguments], confined=confined)
 
 
 def run_pipe(
@@ -169,7 +169,7 @@ def run_pipe(
     loading: Loading,
     *,
     source: IO[bytes],
-    what: str,
+    doing: str,
     share: Share = lambda: None,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
@@ -194,7 +194,7 @@ def run_pipe(
             _started(processes, commands[-1], piped, outputs[-1], outputs[-1], cwd=cwd, env=env)
             if through is not None:
                 changing = [_Changing(stdin, processes[-1].stdin, through, closes=len(commands) > 1)]
-            _wait(processes, loading, what, share)
+            _wait(processes, loading, doing, share)
         finally:
             for process in processes:
                 process.end()
@@ -208,7 +208,7 @@ def run_pipe(
     if failed is not None:
         name, code = Path(commands[failed].argv[0]).name, processes[failed].returncode
         raise StepFailed(
-            f"{what} failed: {name} ended with exit code {code}",
+            f"{doing} failed: {name} ended with exit code {code}",
             where="dataset",
             evidence=evidence_of(texts[failed]),
             cause="dataset_not_loaded",
@@ -295,12 +295,12 @@ def _failed(codes: Sequence[int], texts: Sequence[str]) -> int | None:
     own = [
         number
         for number in failed
-        if codes[number] > 0 and not any(words in texts[number] for words in _READER_GONE)
+        if codes[number] > 0 and not any(texts_of_end in texts[number] for texts_of_end in _READER_GONE)
     ]
     return next(iter([*own, *failed]), None)
 
 
-def _wait(processes: Sequence[subprocess.Popen[bytes]], loading: Loading, what: str, share: Share) -> None:
+def _wait(processes: Sequence[subprocess.Popen[bytes]], loading: Loading, doing: str, share: Share) -> None:
     """Wait for all; once one failed, the others have a moment to end."""
     pause_s = _POLL_FIRST_S
     while any(process.poll() is None for process in processes):
@@ -311,7 +311,7 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], loading: Loading, what: 
         if any(process.poll() for process in processes):
             for process in processes:
                 process.terminate()
-        loading.progress(what, share())
+        loading.progress(doing, share())
         loading.cancelled.wait(pause_s)
         pause_s = min(2 * pause_s, _POLL_S)
 

@@ -181,7 +181,7 @@ def _run_sql(loading: Loading, path: Path, names: list[str]) -> None:
         with tempfile.TemporaryFile() as sql:
             sql.write(f"{_SESSION}; {text}".encode(errors="surrogateescape"))
             sql.seek(0)
-            load_sql(loading, sql, [], what=f"loading {path.name}: {name}")
+            load_sql(loading, sql, [], doing=f"loading {path.name}: {name}")
 
 
 def _chunks(path: Path, names: frozenset[str], base: str, extension: str) -> Iterator[str]:
@@ -204,7 +204,7 @@ def _load_chunk(loading: Loading, file: Path, statement: str) -> None:
     options = ("--local-infile=1", "-vv", f"--execute={statement}")
     with opened(file) as source, client(loading.account, loading.dataset.schema_name, *options) as reader:
         output = run_pipe(
-            [*decompressor(file, as_pipe=True), reader], loading, source=source, what=f"loading {file.name}"
+            [*decompressor(file, as_pipe=True), reader], loading, source=source, doing=f"loading {file.name}"
         )
     counts = _RECORDS.findall(output)
     if not counts or any(int(skipped) or int(warnings) for _, skipped, warnings in counts):

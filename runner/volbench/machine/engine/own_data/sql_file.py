@@ -22,7 +22,7 @@ def load_sql_file(loading: Loading, path: Path) -> None:
             loading,
             source,
             programs_of(decompressing_program(head)),
-            what=f"loading {path.name}",
+            doing=f"loading {path.name}",
             share=read_share,
             before=(lambda _chunks: zip_of_sql(source, path.name)) if is_zip(head) else iter,
         )

@@ -80,13 +80,13 @@ class Statements:
 
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[Piece]:
         """Yield the pieces of a stream."""
-        rest = b""
+        tail_text = b""
         for chunk in chunks:
-            text = rest + chunk
+            text = tail_text + chunk
             end = self._safe_end(text)
             tail = yield from self._pieces_of(text[:end])
-            rest = tail + text[end:]
-        tail = yield from self._pieces_of(rest)
+            tail_text = tail + text[end:]
+        tail = yield from self._pieces_of(tail_text)
         if tail:
             yield self._piece(tail)
         if self._head:
@@ -106,8 +106,8 @@ class Statements:
         begin = position = 0
         while position < len(text):
             if self._open:
-                position, whole = self._skip_inside(text, position)
-                if not whole:
+                position, is_complete = self._skip_inside(text, position)
+                if not is_complete:
                     break
                 continue
             if self._blank:
@@ -126,11 +126,11 @@ class Statements:
             if ended:
                 yield self._piece(text[begin:position], last=True)
                 begin, self._head, self._blank = position, b"", True
-        rest = text[begin:position]
-        if self._head is not None and len(self._head) + len(rest) < HEAD_BYTES_MAX:
-            self._head += rest
-        elif rest:
-            yield self._piece(rest)
+        remainder = text[begin:position]
+        if self._head is not None and len(self._head) + len(remainder) < HEAD_BYTES_MAX:
+            self._head += remainder
+        elif remainder:
+            yield self._piece(remainder)
         return text[position:]
 
     def _piece(self, text: bytes, *, last: bool = False) -> Piece:

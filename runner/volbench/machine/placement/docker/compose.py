@@ -77,7 +77,9 @@ def _server(name: str, mount: str) -> dict[str, Any]:
 
 def _runner(names: list[str], mounts: list[str], suite: str) -> dict[str, Any]:
     volumes = [
-        word for name in names for word in ("--volume", f"{name}=path:/volumes/{name}?control=/control/{name}")
+        argument
+        for name in names
+        for argument in ("--volume", f"{name}=path:/volumes/{name}?control=/control/{name}")
     ]
     return {
         "image": _tools(),
@@ -96,12 +98,12 @@ def _runner(names: list[str], mounts: list[str], suite: str) -> dict[str, Any]:
 
 def _prepare(names: list[str], mounts: list[str]) -> dict[str, Any]:
     """Root with CHOWN alone: it gives directories to the user, and copies the supervisor's script."""
-    places = [f"/{kind}/{name}" for kind in ("control", "volumes") for name in names]
+    directories = [f"/{kind}/{name}" for kind in ("control", "volumes") for name in names]
     script = 'cp "$$0" /volbench/supervisor.sh && chmod 0444 /volbench/supervisor.sh && exec chown "$$@"'
     return {
         "image": _tools(),
         "profiles": ["prepare"],
-        "command": ["sh", "-c", script, SCRIPT, USER, "/cache", "/results", *places],
+        "command": ["sh", "-c", script, SCRIPT, USER, "/cache", "/results", *directories],
         **_CONFINED,
         "user": "0:0",
         "cap_add": ["CHOWN"],

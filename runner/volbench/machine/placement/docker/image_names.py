@@ -138,7 +138,7 @@ def images_ready() -> capabilities.Means:
     if not tools.present or server is None:
         lack = "a MySQL server image" if tools.present else tools.name
         evidence = f"{engine.evidence}, without {lack}"
-        return capabilities.Means(name="docker", present=False, evidence=evidence, mend="make images")
+        return capabilities.Means(name="docker", present=False, evidence=evidence, remedy="make images")
     return capabilities.Means(
         name="docker", present=True, evidence=f"{engine.evidence}, {server.name}, {tools.name}"
     )

@@ -69,8 +69,10 @@ def own_mounts(cell: CellSpec, kind: JobKind, uid: int, copies: Callable[[], Pat
             sources[path] = None
             continue
         scripts = scripts_of(path)
-        whole = path.parent not in data and all(_is_plain(script, uid) for script in (path.parent, *scripts))
-        sources |= dict.fromkeys([path.parent] if whole else scripts)
+        is_plain_script = path.parent not in data and all(
+            _is_plain(script, uid) for script in (path.parent, *scripts)
+        )
+        sources |= dict.fromkeys([path.parent] if is_plain_script else scripts)
     directory: Path | None = None
     mounts = []
     for number, path in enumerate(sources):

@@ -96,15 +96,15 @@ class DockerTarget:
 
     def with_server(self, cell: CellSpec, volume: OpenVolume | None) -> CellSpec:
         """Return the cell with paths inside the containers, the same for every cell."""
-        return in_containers(cell.model_copy(update={"places": self._places(volume)}))
+        return in_containers(cell.model_copy(update={"places": self._cell_places(volume)}))
 
-    def _places(self, volume: OpenVolume | None) -> CellPlaces:
+    def _cell_places(self, volume: OpenVolume | None) -> CellPlaces:
         if volume is None or volume.host_path is not None:
             emulator = INSIDE_EMULATOR if volume is not None and volume.emulator_socket else ""
             components = component_places(
                 volume,
-                directory=lambda _, word: f"{INSIDE_COMPONENTS}/{word}",
-                socket=lambda _, word: f"{INSIDE_EMULATOR}.{word}",
+                directory=lambda _, role: f"{INSIDE_COMPONENTS}/{role}",
+                socket=lambda _, role: f"{INSIDE_EMULATOR}.{role}",
             )
             return INSIDE.model_copy(update={"emulator_socket": emulator, "layout": components})
         directory = f"{INSIDE_NAMED_VOLUME}/{self._workspace.volume_folder}"

@@ -73,5 +73,5 @@ def _apart(cell: CellObjects) -> list[dict[str, Any]]:
     return terms
 
 
-def _term(selector: dict[str, Any], **rest: Any) -> dict[str, Any]:
-    return {"labelSelector": selector, **rest, "topologyKey": "kubernetes.io/hostname"}
+def _term(selector: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"labelSelector": selector, **fields, "topologyKey": "kubernetes.io/hostname"}

@@ -135,17 +135,17 @@ def change_claim(
     """
     where = f"claim {name} of namespace {cluster.namespace}"
     path, doing = f"persistentvolumeclaims/{name}", f"changing {where}"
-    wanted = _asked_for(change)
+    request = _asked_for(change)
     spec = cluster.ask("GET", path, doing=doing)["spec"]
-    if spec == {**spec, **wanted}:
+    if spec == {**spec, **request}:
         raise MissingPrerequisite(
             "the time of the claim's change is unknown: the volbench that asked for it ended",
             where=where,
-            evidence=f"the claim asks for it already: {wanted}",
+            evidence=f"the claim asks for it already: {request}",
             next_step="start a new run with another change, or with a new claim",
         )
     begun_s = time.monotonic()
-    cluster.ask("PATCH", path, {"spec": wanted}, doing=doing)
+    cluster.ask("PATCH", path, {"spec": request}, doing=doing)
     reached: dict[str, float] = {}
     while True:
         claim = cluster.ask("GET", path, doing=f"waiting for the change of {where}")

@@ -118,13 +118,13 @@ def run_in_pod(
 
 def _exec(
     cluster: Cluster,
-    place: tuple[str, str],
+    location: tuple[str, str],
     command: Sequence[str],
     into: IO[bytes] | None,
     doing: str,
     bytes_max: int,
 ) -> str:
-    pod, container = place
+    pod, container = location
     core = client.CoreV1Api(cluster.fresh_client())
     socket: WSClient = stream.stream(
         core.connect_get_namespaced_pod_exec,

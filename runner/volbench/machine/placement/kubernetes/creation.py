@@ -38,9 +38,9 @@ def creation_trouble(events: Sequence[Object]) -> Trouble | None:
     if message is None:
         return None
     if is_webhook_away(message):
-        what = "a policy of the cluster gives no answer, so no pod is created"
+        summary = "a policy of the cluster gives no answer, so no pod is created"
         step = "look at the pods behind the webhook that the message names"
-        return Trouble(cause="policy_away", what=what, evidence=message, final=True, next_step=step)
+        return Trouble(cause="policy_away", what=summary, evidence=message, final=True, next_step=step)
     if is_quota_used_up(message):  # the cell before may have gone a moment ago, and be counted yet
         quota = QUOTA_EXCEEDED
         return Trouble(cause=quota.cause, what=quota.what, evidence=message, final=True, next_step=quota.next_step)

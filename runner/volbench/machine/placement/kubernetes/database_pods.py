@@ -73,7 +73,7 @@ class ServerProcess:
 
     def option(self, name: str) -> str:
         """Return the value of `--name=value` of the server's command line; empty without it."""
-        values = [word.partition("=")[2] for word in self.arguments if word.startswith(f"--{name}=")]
+        values = [argument.partition("=")[2] for argument in self.arguments if argument.startswith(f"--{name}=")]
         return values[-1] if values else ""
 
     @property
@@ -158,26 +158,26 @@ def parse_look(text: str) -> ServerProcess | None:
     processes: list[_Process] = []
     mounts = []
     for line in text.splitlines():
-        kind, _, rest = line.partition(" ")
+        kind, _, value_text = line.partition(" ")
         if kind == "process":
-            processes.append(_Process(_process(rest), "", []))
+            processes.append(_Process(_process(value_text), "", []))
         elif kind == "directory" and processes and not processes[-1].directory:
-            processes[-1] = processes[-1]._replace(directory=rest)
+            processes[-1] = processes[-1]._replace(directory=value_text)
         elif kind == "argument" and processes:
-            processes[-1].arguments.append(rest)
+            processes[-1].arguments.append(value_text)
         elif kind == "mount":
-            mounts.append(rest)
-    found = next((one for one in processes if one.head is not None), None)
-    if found is None or found.head is None:
+            mounts.append(value_text)
+    server = next((process for process in processes if process.head is not None), None)
+    if server is None or server.head is None:
         return None
-    pid, user, group, name = found.head
+    pid, user, group, name = server.head
     return ServerProcess(
         pid=pid,
         user=user,
         group=group,
         name=name,
-        directory=found.directory,
-        arguments=tuple(found.arguments),
+        directory=server.directory,
+        arguments=tuple(server.arguments),
         mounts=parse_mountinfo("\n".join(mounts)),
     )
 
@@ -192,7 +192,9 @@ class _Process(NamedTuple):
 
 def _process(text: str) -> tuple[int, int, int, str] | None:
     fields = text.split(" ")
-    numbers = [int(one) for one in fields[:3] if one.isascii() and one.isdigit() and len(one) <= _DIGITS_MAX]
+    numbers = [
+        int(field) for field in fields[:3] if field.isascii() and field.isdigit() and len(field) <= _DIGITS_MAX
+    ]
     if len(fields) != 4 or len(numbers) != 3 or fields[3] not in SERVERS:
         return None
     return numbers[0], numbers[1], numbers[2], fields[3]
@@ -203,12 +205,18 @@ def _find_server(cluster: Cluster, pod: Object, doing: str) -> tuple[str, Server
 
     Containers with a claim come first: in a pod that shares its processes, all see the server, and one its mounts.
     """
-    names = [one["name"] for one in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", []))]
+    names = [
+        container["name"] for container in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", []))
+    ]
     running = [name for name in names if is_running(pod, name)]
     likely = sorted(
-        running, key=lambda name: (not any(_container_claims(pod, name)), not any(word in name for word in _NAMES))
+        running,
+        key=lambda name: (
+            not any(_container_claims(pod, name)),
+            not any(name_part in name for name_part in _NAMES),
+        ),
     )
-    seen = []
+    claims_seen = []
     for container in likely:
         try:
             text = run_in_pod(
@@ -220,16 +228,16 @@ def _find_server(cluster: Cluster, pod: Object, doing: str) -> tuple[str, Server
                 bytes_max=_LOOK_BYTES_MAX,
             )
         except StepFailed as error:
-            seen.append(f"container {container}: {error.evidence or error.what}")
+            claims_seen.append(f"container {container}: {error.evidence or error.what}")
             continue
         server = parse_look(text)
         if server is not None:
             return container, server
-        seen.append(f"container {container}: no process {' or '.join(SERVERS)}")
+        claims_seen.append(f"container {container}: no process {' or '.join(SERVERS)}")
     raise MissingPrerequisite(
         f"no server was found in pod {pod['metadata']['name']}",
         where=doing,
-        evidence="; ".join(seen) or f"no container runs: phase {pod['status'].get('phase')}",
+        evidence="; ".join(claims_seen) or f"no container runs: phase {pod['status'].get('phase')}",
         next_step="name the pod of the server itself, not of a proxy; or observe it over TCP:"
         " volbench observe --server mysql://USER@HOST --volume none",
     )
@@ -237,31 +245,31 @@ def _find_server(cluster: Cluster, pod: Object, doing: str) -> tuple[str, Server
 
 def _container(pod: Object, name: str) -> Object:
     containers = (*pod["spec"]["containers"], *pod["spec"].get("initContainers", []))
-    found: Object = next(one for one in containers if one["name"] == name)
-    return found
+    named: Object = next(candidate for candidate in containers if candidate["name"] == name)
+    return named
 
 
 def _container_claims(pod: Object, container: str) -> Iterator[Object]:
-    claims = {one["name"] for one in pod["spec"].get("volumes", []) if "persistentVolumeClaim" in one}
-    yield from (one for one in _container(pod, container).get("volumeMounts", []) if one["name"] in claims)
+    claims = {volume["name"] for volume in pod["spec"].get("volumes", []) if "persistentVolumeClaim" in volume}
+    yield from (mount for mount in _container(pod, container).get("volumeMounts", []) if mount["name"] in claims)
 
 
 def _volume_of(pod: Object, container: str, server: ServerProcess) -> tuple[str, str, str, list[str]]:
     """Return the volume with the data directory, the directory in it, its device, and what could not be found."""
     directory = PurePosixPath(server.data_directory or "/")
     mounts = [
-        one
-        for one in _container(pod, container).get("volumeMounts", [])
-        if directory.is_relative_to(one["mountPath"]) and one["mountPath"] != "/"
+        mount
+        for mount in _container(pod, container).get("volumeMounts", [])
+        if directory.is_relative_to(mount["mountPath"]) and mount["mountPath"] != "/"
     ]
-    mounted = [one for one in server.mounts if directory.is_relative_to(one.mount_point)]
-    of_device = max(mounted, key=lambda one: len(PurePosixPath(one.mount_point).parts), default=None)
+    mounted = [mount for mount in server.mounts if directory.is_relative_to(mount.mount_point)]
+    of_device = max(mounted, key=lambda mount: len(PurePosixPath(mount.mount_point).parts), default=None)
     if not server.data_directory:
         claims = list(_container_claims(pod, container))
         if len(claims) != 1:
             return "", "", "", [f"the server's data directory is not known: it has {counted(len(claims), 'claim')}"]
         directory, mounts = PurePosixPath(claims[0]["mountPath"]), claims
-        of_device = next((one for one in server.mounts if one.mount_point == str(directory)), None)
+        of_device = next((mount for mount in server.mounts if mount.mount_point == str(directory)), None)
     if not mounts:
         return (
             "",
@@ -269,7 +277,7 @@ def _volume_of(pod: Object, container: str, server: ServerProcess) -> tuple[str,
             "",
             [f"the data directory {directory} is on no volume of the pod, but in the container's layer"],
         )
-    mount = max(mounts, key=lambda one: len(PurePosixPath(one["mountPath"]).parts))
+    mount = max(mounts, key=lambda mount: len(PurePosixPath(mount["mountPath"]).parts))
     if "subPathExpr" in mount:
         return (
             "",
@@ -289,17 +297,17 @@ def _relative(path: PurePosixPath) -> str:
 
 
 def _port(pod: Object, container: str, server: ServerProcess) -> int:
-    given = server.option("port")
-    if given.isascii() and given.isdigit() and len(given) <= _DIGITS_MAX and 0 < int(given) <= _PORT_MAX:
-        return int(given)
+    option = server.option("port")
+    if option.isascii() and option.isdigit() and len(option) <= _DIGITS_MAX and 0 < int(option) <= _PORT_MAX:
+        return int(option)
     ports = _container(pod, container).get("ports", [])
-    named: list[int] = [one["containerPort"] for one in ports if one.get("name") in {"mysql", "tcp-mysql"}]
+    named: list[int] = [port["containerPort"] for port in ports if port.get("name") in {"mysql", "tcp-mysql"}]
     return next(iter(named), _PORT)
 
 
 def _claim(cluster: Cluster, pod: Object, volume: str, doing: str) -> dict[str, str]:
     """Return the fields of the pod's volume that the cluster knows."""
-    named: Object = next((one for one in pod["spec"].get("volumes", []) if one["name"] == volume), {})
+    named: Object = next((item for item in pod["spec"].get("volumes", []) if item["name"] == volume), {})
     name = named.get("persistentVolumeClaim", {}).get("claimName", "")
     claim = cluster.ask_if_allowed(f"persistentvolumeclaims/{name}", doing=doing) if name else None
     if claim is None:

@@ -107,13 +107,17 @@ def _choose(cluster: Cluster, name: str, image: str) -> _Chosen:
     except NotFound:
         return _Chosen(name=name, image=image)
     pod = job["spec"]["template"]["spec"]
-    claims = [one["persistentVolumeClaim"]["claimName"] for one in pod["volumes"] if "persistentVolumeClaim" in one]
+    claims = [
+        volume["persistentVolumeClaim"]["claimName"]
+        for volume in pod["volumes"]
+        if "persistentVolumeClaim" in volume
+    ]
     return _Chosen(
         name=name,
         uid=job["metadata"]["uid"],
         claim=next(iter(claims), RESULTS_CLAIM),
         image=pod["containers"][0]["image"],
-        pull_secret=next((one["name"] for one in pod.get("imagePullSecrets", [])), ""),
+        pull_secret=next((secret["name"] for secret in pod.get("imagePullSecrets", [])), ""),
         marks=_marks(job),
     )
 
@@ -167,7 +171,9 @@ def _runner_with(cluster: Cluster, claim: str) -> str:
     doing = f"looking for a pod with claim {claim}"
     pods = cluster.ask("GET", "pods", doing=doing, labelSelector=_MANAGED)["items"]
     for pod in pods:
-        names = [one.get("persistentVolumeClaim", {}).get("claimName") for one in pod["spec"].get("volumes", [])]
+        names = [
+            volume.get("persistentVolumeClaim", {}).get("claimName") for volume in pod["spec"].get("volumes", [])
+        ]
         if claim in names and is_running(pod, RUNNER) and "deletionTimestamp" not in pod["metadata"]:
             return str(pod["metadata"]["name"])
     return ""
@@ -176,9 +182,9 @@ def _runner_with(cluster: Cluster, claim: str) -> str:
 def _replace(run: Path, target: Path) -> None:
     """Move a fetched run to its place; files of an earlier fetch are replaced, others stay."""
     for file in sorted(path for path in run.rglob("*") if path.is_file()):
-        place = target / file.relative_to(run)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        file.replace(place)
+        destination = target / file.relative_to(run)
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(destination)
     for directory in sorted((path for path in run.rglob("*")), reverse=True):
         directory.rmdir()
     run.rmdir()

@@ -58,7 +58,7 @@ class Holders:
         self._hold_s = SPARE_S
         self._lock = threading.Lock()
 
-    def place(self, key: str, node: str, options: KubernetesOptions) -> None:
+    def hold(self, key: str, node: str, options: KubernetesOptions) -> None:
         """Make the holder of a node, unless there is one. Raise MissingPrerequisite, StepFailed."""
         with self._lock:
             if self._placed.get(key) == node:
@@ -190,5 +190,5 @@ def _is_over(job: Object) -> bool:
     conditions = job.get("status", {}).get("conditions", [])
     ended = {"Failed", "FailureTarget", "Complete"}
     return "deletionTimestamp" in job["metadata"] or any(
-        one["type"] in ended and one["status"] == "True" for one in conditions
+        condition["type"] in ended and condition["status"] == "True" for condition in conditions
     )

@@ -51,7 +51,7 @@ def runs_in(cluster: Cluster) -> list[RunObjects]:
             ("claims", "persistentvolumeclaims"),
         )
     }
-    run_ids = {one["metadata"]["labels"][LABEL_RUN] for items in kinds.values() for one in items}
+    run_ids = {item["metadata"]["labels"][LABEL_RUN] for items in kinds.values() for item in items}
     return sorted((_run(run_id, kinds) for run_id in run_ids), key=lambda run: (run.created_at, run.run_id))
 
 
@@ -93,21 +93,22 @@ def delete_runs(cluster: Cluster, run_ids: Sequence[str], *, force: bool = False
 
 def _run(run_id: str, kinds: dict[str, list[Object]]) -> RunObjects:
     items = {
-        kind: [one for one in objects if one["metadata"]["labels"][LABEL_RUN] == run_id]
+        kind: [item for item in objects if item["metadata"]["labels"][LABEL_RUN] == run_id]
         for kind, objects in kinds.items()
     }
-    owners = [one for one in items["jobs"] if _is_owner(one)]
-    created = [str(one["metadata"].get("creationTimestamp", "")) for objects in items.values() for one in objects]
+    owners = [job for job in items["jobs"] if _is_owner(job)]
+    created = [str(item["metadata"].get("creationTimestamp", "")) for objects in items.values() for item in objects]
     return RunObjects(
         run_id=run_id,
         created_at=min(created),
-        jobs=tuple(one["metadata"]["name"] for one in items["jobs"] if not _is_owner(one)),
-        config_maps=tuple(one["metadata"]["name"] for one in items["configmaps"]),
+        jobs=tuple(job["metadata"]["name"] for job in items["jobs"] if not _is_owner(job)),
+        config_maps=tuple(config_map["metadata"]["name"] for config_map in items["configmaps"]),
         active_pods=tuple(
-            one["metadata"]["name"] for one in items["pods"] if not is_over(one) and not _is_holder(one)
+            pod["metadata"]["name"] for pod in items["pods"] if not is_over(pod) and not _is_holder(pod)
         ),
         claims=tuple(
-            (one["metadata"]["name"], one["spec"]["resources"]["requests"]["storage"]) for one in items["claims"]
+            (claim["metadata"]["name"], claim["spec"]["resources"]["requests"]["storage"])
+            for claim in items["claims"]
         ),
         expires_at=next(map(expires_at, owners), ""),
         started_by=next(map(started_by, owners), ""),

@@ -96,10 +96,10 @@ def job(cell: CellObjects) -> dict[str, Any]:
 
 def _annotations(cell: CellObjects) -> dict[str, str]:
     """Return the pod's annotations: where no holder keeps autoscalers off the node, the pod does."""
-    kept = {} if has_holder(cell.options) else NO_DISRUPTION
+    annotations = {} if has_holder(cell.options) else NO_DISRUPTION
     node = {NODE_OF_RUN: cell.node} if cell.near else {}
     further = {FURTHER_NODE: "true"} if cell.further else {}
-    return {**labels_of(cell.options.annotations), **kept, **node, **further}
+    return {**labels_of(cell.options.annotations), **annotations, **node, **further}
 
 
 def pod(cell: CellObjects) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def pod(cell: CellObjects) -> dict[str, Any]:
             {"name": "volume", "persistentVolumeClaim": {"claimName": cell.claim}},
             {"name": "given", "configMap": {"name": cell.name}},
             *([_emulator_volume(cell.emulator_claim)] if cell.emulator_claim else []),
-            *({"name": given.name, **given.source} for given in cell.inputs),
+            *({"name": own_input.name, **own_input.source} for own_input in cell.inputs),
             *({"name": name, "emptyDir": limit} for name, limit in _EMPTY.items()),
         ],
     }
@@ -232,7 +232,7 @@ def _agent(cell: CellObjects) -> dict[str, Any]:
             _mount("tmp-agent", TMP),
             _mount(node_helper.DIRECTORY, NODE_HELPER, read_only=True),
             *([_mount("emulator", EMULATOR, read_only=True)] if cell.emulator_claim else []),
-            *(_mount(given.name, given.path, read_only=True) for given in cell.inputs),
+            *(_mount(own_input.name, own_input.path, read_only=True) for own_input in cell.inputs),
         ],
     }
 

@@ -73,7 +73,7 @@ def debug_command(pod: DatabasePod, access: Access, profile: str) -> str:
     Args:
         profile: path of the file with `custom_profile`.
     """
-    words = [
+    arguments = [
         *(
             "kubectl",
             "debug",
@@ -86,7 +86,7 @@ def debug_command(pod: DatabasePod, access: Access, profile: str) -> str:
         *("--profile=restricted" if pod.server.user else "--profile=general", f"--custom={profile}"),
         *(f"--container={CONTAINER}", "--", "sh", "-c", observe_command(pod, access)),
     ]
-    return " ".join(map(shlex.quote, words))
+    return " ".join(map(shlex.quote, arguments))
 
 
 def tcp_commands(pod: DatabasePod, access: Access) -> Iterator[str]:

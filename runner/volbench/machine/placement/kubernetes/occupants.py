@@ -68,13 +68,13 @@ def find_occupants(cluster: Cluster, run_id: str) -> list[Occupant]:
     """
     doing = "looking for pods of other runs"
     try:
-        found = cluster.ask("GET", "/api/v1/pods", doing=doing, labelSelector=_SELECTOR)
+        answer = cluster.ask("GET", "/api/v1/pods", doing=doing, labelSelector=_SELECTOR)
     except MissingPrerequisite as error:
         if error.cause != "no_permission":
             raise
-        found = cluster.ask("GET", "pods", doing=doing, labelSelector=_SELECTOR)
+        answer = cluster.ask("GET", "pods", doing=doing, labelSelector=_SELECTOR)
     groups: dict[tuple[str, str, str], list[Object]] = {}
-    for pod in found["items"]:
+    for pod in answer["items"]:
         metadata, node = pod["metadata"], pod["spec"].get("nodeName", "")
         labels = metadata["labels"]
         if node and not is_over(pod) and labels.get(COMPONENT) in {CELL, HOLDER} and labels[LABEL_RUN] != run_id:

@@ -50,9 +50,13 @@ def check_dataset_claims(cluster: Cluster, own: OwnData, *, options: KubernetesO
             *_of_measured(cluster, own.measured, bound),
         )
         if refusals:
-            what, evidence, next_step = refusals[0]
+            message, evidence, next_step = refusals[0]
             raise MissingPrerequisite(
-                f"claim {name} {what}", where=where, evidence=evidence, next_step=next_step, cause="unschedulable"
+                f"claim {name} {message}",
+                where=where,
+                evidence=evidence,
+                next_step=next_step,
+                cause="unschedulable",
             )
 
 
@@ -108,15 +112,15 @@ def _of_users(
         return
     pods = cluster.ask("GET", "pods", doing=f"looking who mounts claim {name}")["items"]
     for pod in users_of_claim(pods, name, run_id):
-        user, there = pod["metadata"]["name"], pod["spec"]["nodeName"]
-        evidence = f"access modes {', '.join(modes) or 'unknown'}; pod {user} on node {there} mounts it"
+        user, name_of_node = pod["metadata"]["name"], pod["spec"]["nodeName"]
+        evidence = f"access modes {', '.join(modes) or 'unknown'}; pod {user} on node {name_of_node} mounts it"
         if modes == [_ONE_POD]:
             yield "can be mounted by one pod at a time", evidence, f"end pod {user}"
-        elif there != node and list(bound) != [there]:
+        elif name_of_node != node and list(bound) != [name_of_node]:
             yield (
-                f"can be mounted on one node at a time, now {there}",
+                f"can be mounted on one node at a time, now {name_of_node}",
                 evidence,
-                f"end pod {user}, or choose its node: --target-option node={there}",
+                f"end pod {user}, or choose its node: --target-option node={name_of_node}",
             )
 
 
@@ -126,10 +130,10 @@ def _of_measured(cluster: Cluster, measured: Sequence[str], bound: Sequence[str]
         claim = cluster.ask_if_allowed(
             cluster.object_path(f"persistentvolumeclaims/{name}"), doing=f"looking where claim {name} can be used"
         )
-        there = _only_nodes(cluster, claim) if claim else []
-        if there and not set(there) & set(bound):
+        nodes = _only_nodes(cluster, claim) if claim else []
+        if nodes and not set(nodes) & set(bound):
             yield (
                 f"and the measured claim {name} are on different nodes, so no pod can mount both",
-                f"{', '.join(bound)} against {', '.join(there)}: node affinity of their PersistentVolumes",
+                f"{', '.join(bound)} against {', '.join(nodes)}: node affinity of their PersistentVolumes",
                 "copy the dump to a claim on the measured volume's node, or to one that all nodes can mount",
             )

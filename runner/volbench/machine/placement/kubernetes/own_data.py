@@ -69,9 +69,9 @@ class OwnData:
         if any(path.is_relative_to(OWN) for path in own_files(cell)):
             items = [{"key": key, "path": below(path)} for key, path in self._keys()]
             made.append(PodInput(name="own", source={"configMap": {"name": self.name, "items": items}}, path=OWN))
-        place = parse_claim_path(cell.dataset.path)
-        if place is not None and kind == "prepare":  # a cell starts from the template on its own volume
-            source = {"persistentVolumeClaim": {"claimName": place.claim, "readOnly": True}}
+        claim_path = parse_claim_path(cell.dataset.path)
+        if claim_path is not None and kind == "prepare":  # a cell starts from the template on its own volume
+            source = {"persistentVolumeClaim": {"claimName": claim_path.claim, "readOnly": True}}
             made.append(PodInput(name="dataset", source=source, path=DATASET))
         return tuple(made)
 

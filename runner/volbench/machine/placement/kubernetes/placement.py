@@ -162,9 +162,9 @@ class KubernetesPlacement:
         if trouble.cause == "pod_deleted" and (evidence := self._preemption(pod)):
             trouble = replace(trouble, cause="evicted", what="the queue preempted the cell", evidence=evidence)
         if trouble.cause in {"evicted", "node_lost"} and (notice := self._spot_interruption(pod, trouble.cause)):
-            what = "the cloud provider took back the spot instance that the pod ran on"
+            message = "the cloud provider took back the spot instance that the pod ran on"
             trouble = replace(
-                trouble, cause="spot_interruption", what=what, evidence=f"{notice}; {trouble.evidence}"
+                trouble, cause="spot_interruption", what=message, evidence=f"{notice}; {trouble.evidence}"
             )
         return StepFailed(
             trouble.what,
@@ -235,9 +235,9 @@ class KubernetesPlacement:
         if self._deleted_pod is not None:
             self._has_ended = True
             return False
-        what = "the cell waits until its queue admits it"
+        message = "the cell waits until its queue admits it"
         evidence = self._queue_wait.evidence(job)
-        self._check_waiting(Trouble(cause=QUEUED, what=what, evidence=evidence, final=False))
+        self._check_waiting(Trouble(cause=QUEUED, what=message, evidence=evidence, final=False))
         return True
 
     def _preemption(self, pod: Object) -> str:
@@ -271,12 +271,14 @@ class KubernetesPlacement:
         failure = VolumeUnavailable if trouble and trouble.cause == "volume_pending" else MissingPrerequisite
         option = "queue_timeout" if queued else "start_timeout"
         occupants = self._node_wait.find() if queued and self._pod is not None else []
-        others = "".join(f"\n{one.text}" for one in occupants)
-        steps = [one.next_step for one in occupants[:1]] or [(trouble and trouble.next_step) or "fix that"]
+        texts = "".join(f"\n{occupant.text}" for occupant in occupants)
+        steps = [occupant.next_step for occupant in occupants[:1]] or [
+            (trouble and trouble.next_step) or "fix that"
+        ]
         raise failure(
             trouble.what if trouble else "the pod does not start",
             where=self._where,
-            evidence=f"after {waited_s:.0f} s: {trouble.evidence if trouble else ''}{others}\n{self.evidence()}",
+            evidence=f"after {waited_s:.0f} s: {trouble.evidence if trouble else ''}{texts}\n{self.evidence()}",
             next_step=f"{steps[0]}; then `volbench resume RUN` (--target-option {option}=... waits longer)",
             cause=trouble.cause if trouble else "pod_pending",
         )
@@ -344,8 +346,8 @@ class KubernetesPlacement:
         if not claim:
             return {"foreign_pods": (*self._other_pods,)}
         bound = persistent_volume(self._cluster, claim)
-        asked = asked_for(self._cluster, claim, bound)
-        return {**identity(claim, bound), **asked, "foreign_pods": (*self._other_pods,)}
+        requested = asked_for(self._cluster, claim, bound)
+        return {**identity(claim, bound), **requested, "foreign_pods": (*self._other_pods,)}
 
     def _await_termination_cause(self, pod: Object) -> Trouble | None:
         """Return why the server ended, if the cluster knows; the pod's status is updated a moment later."""

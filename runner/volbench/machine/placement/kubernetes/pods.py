@@ -9,7 +9,7 @@ from typing import Any
 
 from volbench.machine.placement.kubernetes.affinity import FURTHER_NODE, NODE_OF_RUN
 from volbench.machine.placement.kubernetes.manifests import AGENT, KEEPER, SERVER
-from volbench.machine.placement.kubernetes.scheduling import OTHER, QUEUED, Reason, unscheduled_reasons
+from volbench.machine.placement.kubernetes.scheduling import QUEUED, UNSCHEDULABLE, Reason, unscheduled_reasons
 
 Object = dict[str, Any]
 _AT_ONCE = {
@@ -77,19 +77,19 @@ def _unscheduled(pod: Object, message: str, claim_events: Sequence[Object]) -> T
     reasons = unscheduled_reasons(message, claim_events)
     further = _further(pod)
     if further and reasons and reasons[0].cause == QUEUED:  # this run's own holders are among those in the way
-        reasons = [Reason(OTHER, "all nodes have a holder of this run, or cells of another", "add a node")]
-    cause = reasons[0].cause if reasons else OTHER
+        reasons = [Reason(UNSCHEDULABLE, "all nodes have a holder of this run, or cells of another", "add a node")]
+    cause = reasons[0].cause if reasons else UNSCHEDULABLE
     whats = "; ".join(dict.fromkeys(reason.what for reason in reasons))
     node = pinned_node(pod)
     if cause == QUEUED:
-        what = whats
+        summary = whats
     elif node:
-        what = f"node {node}, on which this run measures, cannot run the pod"
-        what += f": {whats}" if whats else ""
+        summary = f"node {node}, on which this run measures, cannot run the pod"
+        summary += f": {whats}" if whats else ""
     else:
-        what = f"no {further}node can run the pod: {whats}" if whats else "no node can run the pod"
+        summary = f"no {further}node can run the pod: {whats}" if whats else "no node can run the pod"
     next_step = next((reason.next_step for reason in reasons if reason.next_step), "")
-    return Trouble(cause=cause, what=what, evidence=message, final=False, next_step=next_step)
+    return Trouble(cause=cause, what=summary, evidence=message, final=False, next_step=next_step)
 
 
 def mount_trouble(events: Sequence[Object]) -> Trouble | None:
@@ -130,7 +130,7 @@ def architecture_trouble(pod: Object, name: str, events: Sequence[Object] = ()) 
     texts = [str(details.get("message", "")) for state in states for details in state.values()]
     image = str(status.get("image", ""))
     texts += [message for event in events if image and image in (message := str(event.get("message", "")))]
-    text = next((one for one in texts if _OTHER_ARCHITECTURE.search(one)), None)
+    text = next((message for message in texts if _OTHER_ARCHITECTURE.search(message)), None)
     if text is None:
         return None
     return Trouble(

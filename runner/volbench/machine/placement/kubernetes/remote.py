@@ -95,7 +95,10 @@ def follow(cluster: Cluster, name: str, *, write: Callable[[str], object], say: 
     waiting_since_s = time.monotonic()
     while True:
         job = cluster.ask("GET", cluster.jobs(name), doing=f"following job {name}")
-        pod = next((one for one in pods_of(cluster, name) if one["metadata"]["uid"] not in followed), None)
+        pod = next(
+            (candidate for candidate in pods_of(cluster, name) if candidate["metadata"]["uid"] not in followed),
+            None,
+        )
         if pod is not None and (is_running(pod, RUNNER) or is_over(pod)):
             followed.add(pod["metadata"]["uid"])
             _copy_log(cluster, pod["metadata"]["name"], write)
@@ -125,7 +128,12 @@ def _copy_log(cluster: Cluster, pod: str, write: Callable[[str], object]) -> Non
 def _final_condition(job: Object) -> Object | None:
     conditions = job.get("status", {}).get("conditions", [])
     return next(
-        (one for one in conditions if one["type"] in {"Complete", "Failed"} and one["status"] == "True"), None
+        (
+            condition
+            for condition in conditions
+            if condition["type"] in {"Complete", "Failed"} and condition["status"] == "True"
+        ),
+        None,
     )
 
 

@@ -71,8 +71,8 @@ def limits_refused(where: str, message: str) -> MissingPrerequisite | None:
 def _sizes(message: str) -> str:
     """Return the options that name the sizes which the message is about."""
     storage = "ephemeral-storage" in message
-    others = "" if storage and not re.search(r"cpu|memory", message) else f"{_LIMITS} {_THROTTLES}"
-    return " ".join(filter(None, (_STORAGE if storage else "", others)))
+    advice = "" if storage and not re.search(r"cpu|memory", message) else f"{_LIMITS} {_THROTTLES}"
+    return " ".join(filter(None, (_STORAGE if storage else "", advice)))
 
 
 def clients_max(steps: Iterable[Step]) -> int:

@@ -17,7 +17,7 @@ Object = dict[str, Any]
 _LIMIT_RANGER = "kubernetes.io/limit-ranger"
 """Annotation by which the namespace's LimitRange tells which requests and limits it has set."""
 _PULLED = re.compile(r"Successfully pulled image .* in ((?:[\d.]+(?:h|ms|m|s))+)")
-_PART = re.compile(r"([\d.]+)(h|ms|m|s)")
+_DURATION = re.compile(r"([\d.]+)(h|ms|m|s)")
 _UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _UNSPECIFIC_CAUSES = frozenset(
     {"", "step_failed", "supervisor_gone", "server_gone", "server_killed", "connection_lost"}
@@ -149,7 +149,7 @@ def _pull_s(message: str) -> float | None:
     match = _PULLED.search(message)
     if match is None:
         return None
-    return sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(match[1]))
+    return sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION.findall(match[1]))
 
 
 def _with_termination(failure: Failure, trouble: Trouble) -> Failure:

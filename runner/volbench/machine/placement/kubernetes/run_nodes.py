@@ -87,7 +87,7 @@ class RunNodes:
             )
         if reason:
             return False
-        self.holders.place(key, node, options)
+        self.holders.hold(key, node, options)
         return self.holders.keeps(key)
 
     def node_of(self, job: Job) -> str:
@@ -116,7 +116,7 @@ class RunNodes:
         options = self.options_of(job.volume)
         for number, node in self._measured_numbers.copy().items():  # other lanes take theirs
             if self._is_usable(node):
-                self.holders.place(holder_key(_pool(options, number)), node, options)
+                self.holders.hold(holder_key(_pool(options, number)), node, options)
 
     def pool_of(self, job: Job) -> Pool:
         """Return the pool of the cell: cells of one pool are measured on one node."""
@@ -177,7 +177,7 @@ class RunNodes:
             return
         node = self._node_names.setdefault(pool, pod["spec"]["nodeName"])
         if has_holder(options):
-            self.holders.place(holder_key(pool), node, options)
+            self.holders.hold(holder_key(pool), node, options)
 
 
 def holder_key(pool: Pool) -> str:

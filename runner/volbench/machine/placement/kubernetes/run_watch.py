@@ -166,7 +166,7 @@ class RunWatch:
 
     def _events(self, version: str) -> Iterator[Object]:
         """Yield the events of one stream, a line of JSON each."""
-        rest = ""
+        line_begin = ""
         for text in self._cluster.stream_text(
             "pods",
             doing="watching the run's pods",
@@ -177,7 +177,7 @@ class RunWatch:
             timeoutSeconds=STREAM_S,
             allowWatchBookmarks="true",
         ):
-            *lines, rest = (rest + text).split("\n")
+            *lines, line_begin = (line_begin + text).split("\n")
             for line in filter(None, lines):
                 yield json.loads(line)
             if self._closed.is_set():

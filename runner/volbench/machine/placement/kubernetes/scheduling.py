@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from volbench.machine.cluster.queues import QUEUE_NAME
 
 Object = dict[str, Any]
-QUEUED, STORAGE, OTHER = "queued", "volume_pending", "unschedulable"
+QUEUED, STORAGE, UNSCHEDULABLE = "queued", "volume_pending", "unschedulable"
 """Causes: other cells are on the nodes; a volume is missing or out of reach; anything else."""
 
 
@@ -57,7 +57,7 @@ _BY_SCHEDULER: tuple[tuple[str, Reason], ...] = (
     (
         r"untolerated taint|had taints? that the pod didn't tolerate",
         Reason(
-            OTHER,
+            UNSCHEDULABLE,
             "nodes have taints that the pod does not tolerate",
             "`kubectl describe nodes` lists them; --target-option tolerations=key=value:Effect",
         ),
@@ -65,20 +65,23 @@ _BY_SCHEDULER: tuple[tuple[str, Reason], ...] = (
     (
         r"Insufficient [\w./-]+",
         Reason(
-            OTHER,
+            UNSCHEDULABLE,
             "nodes lack free capacity",
             "request less, such as --target-option server_memory=2Gi, or add nodes",
         ),
     ),
     (
         r"^0/(\d+) nodes are available: \1 node\(s\) didn't satisfy plugin\(s\) \[NodeAffinity\]",
-        Reason(OTHER, "the cluster has no such node any more", "add a node if none is left"),
+        Reason(UNSCHEDULABLE, "the cluster has no such node any more", "add a node if none is left"),
     ),
-    (r"didn't match Pod's node affinity/selector", Reason(OTHER, "nodes lack the labels of `selector` or `node`")),
-    (r"were unschedulable", Reason(OTHER, "nodes are cordoned")),
+    (
+        r"didn't match Pod's node affinity/selector",
+        Reason(UNSCHEDULABLE, "nodes lack the labels of `selector` or `node`"),
+    ),
+    (r"were unschedulable", Reason(UNSCHEDULABLE, "nodes are cordoned")),
 )
 _AWAY_FROM_HOLDER = Reason(
-    OTHER, "the node that the run measures on is gone or cordoned", "`volbench resume RUN` takes another"
+    UNSCHEDULABLE, "the node that the run measures on is gone or cordoned", "`volbench resume RUN` takes another"
 )
 """Every node but the holder's says so; without another reason there is no holder any more."""
 _BY_CLAIM: tuple[tuple[str, Reason], ...] = (
@@ -114,7 +117,8 @@ def unscheduled_reasons(message: str, claim_events: Sequence[Object] = ()) -> li
         texts = [str(event.get("message", "")) for event in reversed(claim_events)]
         of_claim = [reason for text in texts for pattern, reason in _BY_CLAIM if re.search(pattern, text)]
         reasons = [
-            of_claim[0] if of_claim and one.what == "no volume is bound to the claim" else one for one in reasons
+            of_claim[0] if of_claim and reason.what == "no volume is bound to the claim" else reason
+            for reason in reasons
         ]
     if not reasons and "didn't match pod affinity rules" in message:
         return [_AWAY_FROM_HOLDER]
@@ -127,7 +131,10 @@ def suspension(job: Object, *, after: str = "") -> str:
     A job that was released meanwhile keeps its condition `Suspended`, with the time of the last change.
     """
     conditions = job.get("status", {}).get("conditions", [])
-    changed = next((one.get("lastTransitionTime", "") for one in conditions if one["type"] == "Suspended"), "")
+    changed = next(
+        (condition.get("lastTransitionTime", "") for condition in conditions if condition["type"] == "Suspended"),
+        "",
+    )
     queue = job["metadata"].get("labels", {}).get(QUEUE_NAME, "")
     name = f"job {job['metadata']['name']}" + (f" of queue {queue}" if queue else "")
     if job["spec"].get("suspend"):

@@ -146,15 +146,15 @@ class KubernetesTarget:
         if options.nodes > 1:
             self._refuse_bound(job, near)
         self._holders.extend(job.cell.deadline_s)
-        held = bool(near) and self._run_nodes.hold(job, near)
-        further = options.nodes > 1 and not held
+        is_held = bool(near) and self._run_nodes.hold(job, near)
+        further = options.nodes > 1 and not is_held
         if further:
             self._run_nodes.hold_measured(job)
         cell = replace(
             objects_of(job, options=options, tools=self._tools, apart=apart, own=self.own),
-            near=holder_key(self._run_nodes.pool_of(job)) if held else "",
+            near=holder_key(self._run_nodes.pool_of(job)) if is_held else "",
             node=near,
-            pinned=held and options.pin_node and self._fits(job, near),
+            pinned=is_held and options.pin_node and self._fits(job, near),
             further=further,
         )
         doing = f"launching cell {cell.cell_id}, attempt {cell.attempt}"

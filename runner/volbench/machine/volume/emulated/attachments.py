@@ -81,8 +81,8 @@ def remember_loop(directory: Path, device: Path) -> None:
 
 def forget_loop(directory: Path) -> None:
     """Remove what was written down of an earlier attachment, before another one is made."""
-    with contextlib.suppress(FileNotFoundError), safe_files.held_directory(directory) as held:
-        os.unlink(LOOP, dir_fd=held)
+    with contextlib.suppress(FileNotFoundError), safe_files.held_directory(directory) as descriptor:
+        os.unlink(LOOP, dir_fd=descriptor)
 
 
 def mounts_below(directory: Path) -> tuple[Mount, ...]:
@@ -96,12 +96,12 @@ def mounts_of(directory: Path) -> tuple[Mount, ...]:
     below = mounts_below(directory)
     if not below:
         return ()
-    places = {str(directory.resolve() / name) for name in ("data", "image")}
+    paths = {str(directory.resolve() / name) for name in ("data", "image")}
     devices = {_device_number(loop) for loop in loops_of(directory)}
     return tuple(
         mount
         for mount in below
-        if mount.mount_point in places and (_is_daemons(mount) or mount.device_number in devices)
+        if mount.mount_point in paths and (_is_daemons(mount) or mount.device_number in devices)
     )
 
 
@@ -122,14 +122,14 @@ def loops_of(directory: Path) -> tuple[str, ...]:
     if remembered:
         return tuple(remembered)
     image = f"{directory.resolve()}/image/disk.img"
-    found = []
+    attachments = []
     for file in SYS_BLOCK.glob("loop*/loop/backing_file"):
         with contextlib.suppress(OSError):  # detached meanwhile
             name = file.parent.parent.name
             path = file.read_text(encoding="utf-8", errors="surrogateescape").strip()
             if path == image and _is_on_the_image(name, directory):
-                found.append(name)
-    return tuple(sorted(found))
+                attachments.append(name)
+    return tuple(sorted(attachments))
 
 
 def _is_on_the_image(loop: str, directory: Path) -> bool:

@@ -89,8 +89,8 @@ class PowerOfAll:
 
     def durability(self) -> str:
         """Return the weakest durability of the volumes: async, write_back or write_through."""
-        found = {switch.durability() for switch in self._switches}
-        return next(name for name in ("async", "write_back", "write_through") if name in found)
+        states = {switch.durability() for switch in self._switches}
+        return next(name for name in ("async", "write_back", "write_through") if name in states)
 
     def settle(self) -> None:
         """Make earlier writes durable on each volume."""
@@ -100,7 +100,7 @@ class PowerOfAll:
     def cut(self) -> dict[str, int]:
         """Cut the power, one volume right after the other; return the sums of what was lost."""
         lost = [switch.cut() for switch in self._switches]
-        return {name: sum(one.get(name, 0) for one in lost) for name in lost[0]}
+        return {name: sum(counts.get(name, 0) for counts in lost) for name in lost[0]}
 
     def restore(self) -> None:
         """Restore the power; no process may have a file of a volume open. Raise StepFailed."""

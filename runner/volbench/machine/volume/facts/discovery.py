@@ -210,9 +210,13 @@ def _add_btrfs_devices(device: BlockDevice, facts: dict[str, Any], notes: list[s
     names = btrfs_devices(device.name, sys=sys)
     if len(names) < 2:
         return
-    others = [found for name in names if (found := block_device_named(f"/dev/{name}", sys=sys)) is not None]
-    facts["stack"] = {disk: kind for found in (device, *others) for disk, kind in found.stack.items()}
-    lower = {disk for found in others for disk in found.lower or (found.disk,)}
+    named_devices = [
+        device_named for name in names if (device_named := block_device_named(f"/dev/{name}", sys=sys)) is not None
+    ]
+    facts["stack"] = {
+        disk: kind for known_device in (device, *named_devices) for disk, kind in known_device.stack.items()
+    }
+    lower = {disk for known_device in named_devices for disk in known_device.lower or (known_device.disk,)}
     facts["lower_devices"] = tuple(sorted(lower))
     notes.append(f"btrfs over {counted(len(names), 'device')}; {device.name} is the one that was mounted")
 

@@ -201,9 +201,9 @@ def claim_name(spec: VolumeSpec, run_id: str, lane: str = "") -> str:
     """
     if spec.kind == "pvc":
         return spec.location
-    parts = ("volbench", run_id.rsplit("-", 1)[-1], *filter(None, (lane,)))
-    name = object_name(*parts, spec.name)
-    if name == "-".join((*parts, spec.name)):
+    pieces = ("volbench", run_id.rsplit("-", 1)[-1], *filter(None, (lane,)))
+    name = object_name(*pieces, spec.name)
+    if name == "-".join((*pieces, spec.name)):
         return name
     digest = hashlib.sha256(spec.name.encode()).hexdigest()[:6]
     return f"{name[: NAME_CHARACTERS - len(digest) - 1].rstrip('-')}-{digest}"

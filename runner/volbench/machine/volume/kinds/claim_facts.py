@@ -52,7 +52,7 @@ def asked_for(cluster: Cluster, claim: Object, volume: Object | None) -> dict[st
             return {}  # the volume has been changed to what nobody may read
         parameters |= attributes.get("parameters") or {}
     made, bound = (
-        one["metadata"].get("creationTimestamp", "") for one in (storage_class, volume or {"metadata": {}})
+        item["metadata"].get("creationTimestamp", "") for item in (storage_class, volume or {"metadata": {}})
     )
     return {
         "class_driver": storage_class.get("provisioner"),
@@ -167,10 +167,10 @@ def _term_matches(term: Object, node: Object) -> bool:
 
 def _matches(expression: Object, values: Mapping[str, str]) -> bool:
     """As the scheduler does, but for Gt and Lt, which no volume needs: unknown, so False."""
-    value, wanted = values.get(expression["key"]), expression.get("values", [])
+    value, allowed = values.get(expression["key"]), expression.get("values", [])
     answers = {
-        "In": value in wanted,
-        "NotIn": value not in wanted,
+        "In": value in allowed,
+        "NotIn": value not in allowed,
         "Exists": value is not None,
         "DoesNotExist": value is None,
     }

@@ -41,10 +41,10 @@ class ClaimLease:
         doing = f"taking the lease on claim {self._claim}"
         manifest = lease_manifest(self.name, self._run_id, self._claim, self._owner.references())
         self._cluster.apply_once(self._path, manifest, doing=doing)
-        found = self._cluster.ask("GET", f"{self._path}/{self.name}", doing=doing)
-        holder = found["spec"].get("holderIdentity", "")
+        lease = self._cluster.ask("GET", f"{self._path}/{self.name}", doing=doing)
+        holder = lease["spec"].get("holderIdentity", "")
         if holder == self._run_id:
-            if found["metadata"].get("ownerReferences") != manifest["metadata"]["ownerReferences"]:
+            if lease["metadata"].get("ownerReferences") != manifest["metadata"]["ownerReferences"]:
                 self.release()  # of an owner that is gone: the cluster would delete it in mid-run
                 self._cluster.apply_once(self._path, manifest, doing=doing)
             return
@@ -52,11 +52,11 @@ class ClaimLease:
         owner = self._cluster.ask_if_allowed(path, doing=f"reading until when run {holder} may stay")
         whose = f", started by {started_by(owner)}" if owner and started_by(owner) else ""
         until = f", until {expires_at(owner)} at the latest" if owner else ""
-        other = found["metadata"].get("annotations", {}).get(CLAIM, self._claim)
+        claim = lease["metadata"].get("annotations", {}).get(CLAIM, self._claim)
         raise MissingPrerequisite(
             f"run {holder} uses the volume of claim {self._claim}",
             where=f"namespace {self._cluster.namespace}",
-            evidence=f"lease {self.name} on claim {other} is held by run {holder}{whose}{until}",
+            evidence=f"lease {self.name} on claim {claim} is held by run {holder}{whose}{until}",
             next_step=f"wait for that run, `volbench resume {holder}` where it was started, or give it up with "
             f"`volbench k8s clean -n {self._cluster.namespace} {holder}`",
             cause="claim_in_use",

@@ -47,12 +47,12 @@ def fitted_profile(probe: Probe, name: str, *, on: datetime.date) -> str:
 
     Raises StepFailed if the machine was too busy during the probe.
     """
-    if probe.held:
+    if probe.delayed:
         raise StepFailed(
             "the machine was too busy to fit a profile",
             where="--fit",
             evidence=f"other work used {percent(probe.foreign_cpu_ratio)} of the CPUs;"
-            f" delayed: {', '.join(probe.held)}",
+            f" delayed: {', '.join(probe.delayed)}",
             next_step="probe again when the machine is idle, or with a longer --seconds",
             cause="machine_busy",
         )

@@ -72,8 +72,8 @@ class Probe:
         unsaturated: rates that the queue depth limited, not the volume.
         uneven: rates whose mean is far below the typical half second in `figures`, with that mean: it stalled.
         late_share: of an emulated volume's operations; None for others.
-        held: phases that other work on this machine delayed, also when repeated, and an upper bound of the delayed
-            share of the time. Their figures are this machine's, not the volume's.
+        delayed: phases that other work on this machine delayed, also when repeated, and an upper bound of the
+            delayed share of the time. Their figures are this machine's, not the volume's.
         foreign_cpu_ratio: other processes' share of all CPUs in the worst of these phases.
         throttled_alone: `read` or `write`, where one operation at a time met the limit already: the tail of its
             latency is the limit's, not the volume's.
@@ -91,7 +91,7 @@ class Probe:
     unsaturated: tuple[str, ...]
     uneven: Mapping[str, float]
     late_share: float | None
-    held: Mapping[str, float] = field(default_factory=dict)
+    delayed: Mapping[str, float] = field(default_factory=dict)
     foreign_cpu_ratio: float = 0.0
     throttled_alone: tuple[str, ...] = ()
 
@@ -173,7 +173,7 @@ class _Measurement:
             unsaturated=tuple(self._unsaturated),
             uneven=self._uneven,
             late_share=_late_share(self._opened),
-            held=self._delayed,
+            delayed=self._delayed,
             foreign_cpu_ratio=self._foreign_cpu_ratio,
             throttled_alone=tuple(self._throttled_alone),
         )

@@ -89,11 +89,11 @@ def changes_by_lateness(
     usable = [kind for kind in kinds.values() if kind.count > 0 and kind.time_s > 0 and kind.lateness.events]
     if not usable:
         return {}
-    parts = _largest_parts(usable, window_s)
-    changes = {THROUGHPUT: sum(part * kind.share for kind, part in parts)}
+    largest = _largest_parts(usable, window_s)
+    changes = {THROUGHPUT: sum(time_share * kind.share for kind, time_share in largest)}
     if latencies is not None and latencies.events >= _EVENTS_MIN:
         measured_us = _spread_us(latencies)
-        delayed_us = measured_us + _drawn_lateness_us(measured_us, parts)
+        delayed_us = measured_us + _drawn_lateness_us(measured_us, largest)
         for name, level in LEVELS.items():
             before, after = (float(np.quantile(values, level)) for values in (measured_us, delayed_us))
             changes[name] = min(1.0, after / before - 1)
@@ -107,20 +107,20 @@ def pooled_change(lateness_s_per_s: float, time_s_per_s: float) -> dict[str, flo
 
 def _largest_parts(kinds: list[LateOperations], window_s: float) -> list[tuple[LateOperations, float]]:
     """Return each kind with the part of a path's time that lets its lateness count the most."""
-    left, parts = 1.0, []
+    left, chosen = 1.0, []
     for kind in sorted(kinds, key=lambda kind: kind.share, reverse=True):
-        part = min(left, kind.time_s / window_s)
-        left -= part
-        parts.append((kind, part))
-    return parts
+        time_share = min(left, kind.time_s / window_s)
+        left -= time_share
+        chosen.append((kind, time_share))
+    return chosen
 
 
-def _drawn_lateness_us(latencies_us: Floats, parts: list[tuple[LateOperations, float]]) -> Floats:
+def _drawn_lateness_us(latencies_us: Floats, kinds: list[tuple[LateOperations, float]]) -> Floats:
     """Return what a draw of the lateness adds to each latency, us; the same draw at each call."""
     random = np.random.default_rng(_SEED)
     added_us = np.zeros_like(latencies_us)
-    for kind, part in parts:
-        operations = latencies_us * part * kind.count / (kind.time_s * 1e6)
+    for kind, time_share in kinds:
+        operations = latencies_us * time_share * kind.count / (kind.time_s * 1e6)
         for size_us, share in zip(*kind.excess, strict=True):
             added_us += size_us * random.poisson(operations * share)
     return added_us

@@ -162,10 +162,10 @@ def _cpu_use(
         return None
     busy = cpus * (1 - sum(share for share in unused if share is not None))
     own = max(own_uses)
-    beside = sum(mean("tasks", "cpus_used", entity) or 0.0 for entity in CARRIERS_OF_IO)
+    io_carriers = sum(mean("tasks", "cpus_used", entity) or 0.0 for entity in CARRIERS_OF_IO)
     return CpuUse(
         cpus=cpus,
-        foreign=max(0.0, busy - own - beside),
+        foreign=max(0.0, busy - own - io_carriers),
         own=own,
         run_delay=mean("tasks", "run_delay_s_per_s", "cell"),
         runnable=mean("cpu", "runnable_threads"),
@@ -284,8 +284,8 @@ def _client_throttled(
         return _mean(samples, key, window_s, interval_s)
     shares = dict(zip(samples[key].t_s.tolist(), samples[key].value.tolist(), strict=True))
     lengths_s = _lengths_s(samples[read], window_s, interval_s, bridge_gaps=True)
-    held = [shares.get(t_s, 0.0) for t_s in samples[read].t_s.tolist()]
-    return float(np.average(held, weights=lengths_s)) if lengths_s.sum() else None
+    shares_of_reads = [shares.get(t_s, 0.0) for t_s in samples[read].t_s.tolist()]
+    return float(np.average(shares_of_reads, weights=lengths_s)) if lengths_s.sum() else None
 
 
 def _integral(

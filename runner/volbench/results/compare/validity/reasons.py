@@ -42,9 +42,9 @@ def covariates_of(observation: Observation, limits: ValidityLimits) -> dict[str,
     if observation.cpu is not None:
         if observation.cpu.wanted_ratio is not None:
             shares["cpu_wanted"] = observation.cpu.wanted_ratio
-        taken = observation.cpu.foreign_ratio + (observation.steal_ratio or 0.0)
-        if taken + observation.cpu.own / observation.cpu.cpus <= CPUS_USED_MAX:
-            shares["cpu_taken"] = min(1.0, taken)
+        taken_share = observation.cpu.foreign_ratio + (observation.steal_ratio or 0.0)
+        if taken_share + observation.cpu.own / observation.cpu.cpus <= CPUS_USED_MAX:
+            shares["cpu_taken"] = min(1.0, taken_share)
     foreign, device = observation.foreign_iops, observation.device_iops
     if foreign is not None and device:
         shares["io_taken"] = min(1.0, foreign / device) if foreign > limits.foreign_iops else 0.0

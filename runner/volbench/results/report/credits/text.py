@@ -86,7 +86,7 @@ def _outcome(answer: Answer, forecast: Forecast, work: Work) -> str:
             f" From then on the volume serves {number(forecast.after.iops)} IOPS and "
             f"{number(forecast.after.mib_per_s)} MiB/s, {percent(forecast.after.share)} of the load."
         )
-        if not answer.work or answer.work.known.size > 1:
+        if not answer.work or answer.work.is_known.size > 1:
             consequence = consequence.replace("From then on", "While throttled,")
     return f"{bucket.name}, {start}, is empty {when}.{consequence}"
 

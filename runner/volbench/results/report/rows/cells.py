@@ -77,7 +77,7 @@ def _bounds(
         step.window_s[1] - step.window_s[0],
     )
     ends = {
-        name: bounds(metrics, name, held=held_back, open_loop=OPEN_LOOP in step.details, window_s=window_s)
+        name: bounds(metrics, name, delayed=held_back, open_loop=OPEN_LOOP in step.details, window_s=window_s)
         for name, metric in metrics.items()
         if metric.better != "none"
     }

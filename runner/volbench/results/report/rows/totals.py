@@ -47,7 +47,7 @@ def _judged(row: CellRow, invalid: Sequence[CellRow]) -> CellRow:
         held_ratio = held_share(records, ceiling=1.0)
         if row.valid and held_ratio <= NEGLIGIBLE:
             return row
-        low, high = bounds(row.metrics, total, held=held_ratio, open_loop=False, window_s=total_s)
+        low, high = bounds(row.metrics, total, delayed=held_ratio, open_loop=False, window_s=total_s)
         ends = {total: (low, high if math.isfinite(high) else None)}
         update |= {"disturbances": records, "delayed_share_max": held_ratio, "bounds": ends}
     return row.model_copy(update=update)

@@ -31,13 +31,13 @@ BUSY: Series = {CPU.user_ratio: 0.7, CPU.system_ratio: 0.3, PSI.cpu_some_ratio: 
 
 def waiting(rate: Value = 100 * UNEVEN, queue: Value = 8.0, each_ms: Value | None = None, **more: Any) -> Series:
     """Sessions that wait for reads, so many in flight."""
-    taken = 1000 * np.asarray(queue) / rate if each_ms is None else each_ms
+    used = 1000 * np.asarray(queue) / rate if each_ms is None else each_ms
     return {
         **BUSY,
         **statements(8.0, file_data=0.9),
         (PS.file_read_s_per_s, "data"): 7.2,
         (PS.file_reads_per_s, "data"): rate,
-        **disk(reads=rate, r_await=taken, **{"aqu_sz": queue, "util_ratio": 1.0, **more}),
+        **disk(reads=rate, r_await=used, **{"aqu_sz": queue, "util_ratio": 1.0, **more}),
     }
 
 
@@ -59,7 +59,7 @@ def test_a_latency_that_a_limit_makes_as_well_is_not_sure(cause: str) -> None:
     """Limits of operations or bytes and empty buckets were a slow volume with 0.90 and 0.98 (five runs)."""
     (left,) = arbitrate(case_of(waiting()), [slow(cause)], CAUSES).findings
     assert left.confidence <= 0.75
-    (objection,) = (one for one in left.objections if "no figure tells" in one.text)
+    (objection,) = (cause for cause in left.objections if "no figure tells" in cause.text)
     assert "a limit of 90/s" in objection.text
     assert not objection.refutes
 

@@ -115,11 +115,11 @@ class RequestedSnapshots:
             kind = ClaimRequest if self._changes else SnapshotRequest
             return _Work(request=kind.model_validate(request), pod=pod, node=node)
         except ValidationError as error:
-            what = f"the agent asks for {self._noun} in a form that this volbench does not know"
-            failure = failure_of(StepFailed(what, where=f"pod {pod}", evidence=str(error)))
-            asked = SnapshotRequest(number=number, step="", restore=False, timeout_s=1.0)
+            message = f"the agent asks for {self._noun} in a form that this volbench does not know"
+            failure = failure_of(StepFailed(message, where=f"pod {pod}", evidence=str(error)))
+            snapshot_request = SnapshotRequest(number=number, step="", restore=False, timeout_s=1.0)
             answer = SnapshotAnswer(number=number, failure=failure)
-            return _Work(request=asked, pod=pod, node=node, answer=answer, ended_s=time.monotonic())
+            return _Work(request=snapshot_request, pod=pod, node=node, answer=answer, ended_s=time.monotonic())
 
     @property
     def _noun(self) -> str:
@@ -128,11 +128,11 @@ class RequestedSnapshots:
     def _answer(self, work: _Work) -> None:
         """Take the snapshot, unless that is done, and write the answer into the pod."""
         if work.answer is None:
-            work.answer = self._taken(work)
+            work.answer = self._take_snapshot(work)
         if not work.cancelled.is_set():
             self._write(work)
 
-    def _taken(self, work: _Work) -> SnapshotAnswer:
+    def _take_snapshot(self, work: _Work) -> SnapshotAnswer:
         number, begun_s = work.request.number, time.monotonic()
 
         def ended() -> None:
@@ -149,8 +149,8 @@ class RequestedSnapshots:
         except Exception as error:  # noqa: BLE001 - the agent waits for an answer, whatever it is
             step = request.change if isinstance(request, ClaimRequest) else request.step
             _log.exception("%s of %s", self._noun, step)
-            what, where = f"{self._noun} failed", f"step {step}"
-            unread = StepFailed(what, where=where, evidence=repr(error), cause="snapshot_failed")
+            message, where = f"{self._noun} failed", f"step {step}"
+            unread = StepFailed(message, where=where, evidence=repr(error), cause="snapshot_failed")
             return SnapshotAnswer(number=number, failure=failure_of(unread))
         return SnapshotAnswer(number=number, times=times, work_s=work.ended_s - begun_s)
 
