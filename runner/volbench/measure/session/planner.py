@@ -103,7 +103,7 @@ def plan_suite(
     check_modulated(suite_file.steps, specs)
     check_power_cuts(suite_file.steps, specs, target)
     suite = suite_file.resolved()
-    suite = servers.sampled(suite.model_copy(update={"server": with_flavor(suite.server, target)}))
+    suite = servers.with_sampling(suite.model_copy(update={"server": with_flavor(suite.server, target)}))
     check_roles(specs, flavor=suite.server.flavor, option=suite.server.option)
     spreads, treatments = expand_variants(specs, suite.sweep)
     check_needs(suite.steps, spreads, target, cells=suite.repeats * len(treatments))

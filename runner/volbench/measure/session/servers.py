@@ -63,7 +63,7 @@ class Servers(ABC):
     def check_sweep(self, suite: ResolvedSuite) -> None:
         """Raise UsageError for a swept parameter that these servers cannot have."""
 
-    def sampled(self, suite: ResolvedSuite) -> ResolvedSuite:
+    def with_sampling(self, suite: ResolvedSuite) -> ResolvedSuite:
         """Return the suite with the samples that these servers can have. Raise UsageError."""
         return suite
 
@@ -119,7 +119,7 @@ class RunningServers(Servers):
             )
 
     @override
-    def sampled(self, suite: ResolvedSuite) -> ResolvedSuite:
+    def with_sampling(self, suite: ResolvedSuite) -> ResolvedSuite:
         """Return the suite without the contrast of sizes, which reads data files while no server runs."""
         if suite.sampling.size_contrast_s:
             raise UsageError(
