@@ -63,7 +63,7 @@ def layout_volume(
     Args:
         spec: the whole text of the layout.
         kinds: words that begin the SPEC of one volume.
-        parse: returns the volume of one SPEC.
+        parse: returns the volume of `NAME=SPEC`, or of a SPEC with `name`.
     """
     _check_names(components, text=f"{name}={spec}")
     for component in components:
@@ -74,7 +74,7 @@ def layout_volume(
                 else f"{component.name!r} names no volume"
             )
             raise _fault(f"{name}={spec}", message, _EXAMPLE)
-    volumes = [parse(component.spec, name=component_name(name, component.name)) for component in components]
+    volumes = [parse(f"{component_name(name, component.name)}={component.spec}") for component in components]
     _check_directories(components, volumes, text=f"{name}={spec}")
     layout = [
         volume.model_copy(update={"roles": GROUPS[component.name]})

@@ -68,6 +68,23 @@ def test_what_is_no_layout_is_refused_with_its_fault(text: str, named: str) -> N
     assert named in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("item", "component"),
+    [
+        ("data:path:/d,log:path:/proc", "a.log=path:/proc"),
+        ("data:path:/d,tmp:pth:/t", "a.tmp=pth:/t"),
+        ("data:path:/d,redo:nfs:server:/r?hrad", "a.redo=nfs:server:/r?hrad"),
+        ("data:path:/proc,log:path:/l", "a.data=path:/proc"),
+    ],
+)
+def test_a_fault_in_a_component_names_it(item: str, component: str) -> None:
+    """Of a layout's several volumes, on the command line and in a suite."""
+    for parse in (lambda: parse_volume(f"a={item}"), lambda: parse_volume(item, name="a")):
+        with pytest.raises(UsageError) as refused:
+            parse()
+        assert refused.value.where == f"volume {component!r}"
+
+
 def test_a_misspelled_component_has_its_nearest_match() -> None:
     with pytest.raises(UsageError, match="perhaps you meant 'doublewrite'"):
         parse_volume("a=data:path:/d,doublwrite:path:/l")
