@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from volbench import __version__
 from volbench.cli import console, logs
 from volbench.core.base.environment import search_path
+from volbench.core.base.python import collect_nothing_at_end
 from volbench.core.base.system_errors import refusal_of_system
 from volbench.errors import EXIT_CRASHED, EXIT_INTERRUPTED, VolbenchError
 
@@ -212,6 +213,7 @@ def main() -> NoReturn:
 
 def _prepare() -> None:
     """Set arguments, environment and streams for a command."""
+    collect_nothing_at_end()
     sys.argv[1:] = logs.global_options_first(sys.argv[1:])
     os.environ |= {"PATH": search_path(), "PYTHONSAFEPATH": "1"}  # libraries start programs too: credential helpers
     for stream in (sys.stdout, sys.stderr):

@@ -59,6 +59,22 @@ def test_the_agent_has_all_its_modules_once_the_server_has_started() -> None:
     assert done.stdout.split() == []
 
 
+@pytest.mark.parametrize("module", ["volbench", "volbench.measure.sample.process"])
+def test_no_process_of_a_cell_looks_for_garbage_when_it_ends(module: str) -> None:
+    """After an agent's imports, the search takes longer than all else between its result and its end."""
+    code = (
+        "import atexit, gc, runpy, sys\n"
+        "atexit.register(lambda: print('frozen' if gc.get_freeze_count() else 'collected'))\n"
+        "sys.argv = ['it', '--version' if sys.argv[1] == 'volbench' else '-']\n"
+        f"runpy.run_module({module!r}, run_name='__main__')\n"
+    )
+    command = [sys.executable, "-c", code, module]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.split()[-1] == "frozen"
+
+
 def test_the_check_sees_what_it_forbids() -> None:
     assert "numpy" in imported_by("import volbench.results.store.series")
 

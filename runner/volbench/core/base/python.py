@@ -6,6 +6,8 @@ entry of PYTHONPATH. That directory may be /tmp, where other users plant `signal
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import site
 import sys
@@ -14,7 +16,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-__all__ = ["isolated_python_command", "python_command", "python_variables"]
+__all__ = ["collect_nothing_at_end", "isolated_python_command", "python_command", "python_variables"]
 
 _ROOT = str(Path(__file__).resolve().parents[3])
 """The directory of the package `volbench`."""
@@ -30,6 +32,11 @@ _SWITCHES = frozenset(
     }
 )
 _DIRECTORIES = frozenset({"PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"})
+
+
+def collect_nothing_at_end() -> None:
+    """Have this process end without a search for garbage: after the imports of an agent that is 0.2 s of CPU."""
+    atexit.register(gc.freeze)
 
 
 def python_command(*arguments: str) -> list[str]:

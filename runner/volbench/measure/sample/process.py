@@ -12,6 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
+from volbench.core.base.python import collect_nothing_at_end
 from volbench.machine.host.task_files import raise_descriptor_limit
 from volbench.measure.sample.config import READY, STDIN, SamplingConfig, read_config
 from volbench.measure.sample.grid import TickGrid
@@ -83,4 +84,5 @@ def main(argument: str) -> int:
 
 
 if __name__ == "__main__":
+    collect_nothing_at_end()
     sys.exit(main(sys.argv[1]))
