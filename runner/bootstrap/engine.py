@@ -69,6 +69,15 @@ def _start(directories: Directories, console: Console) -> capabilities.Means:
         console.say(f"dockerd runs already (pid {running_pid}); waiting for its answer")
         return _require_answer(_wait(lambda: running_engine_pid() is not None), log)
     _remove_stale_pid_file()
+    answer = _start_own(directories, console, log)
+    if not answer.present and is_slow_start(_text_of(log)):
+        console.say("dockerd did not wait long enough for its containerd; it is started once more")
+        answer = _start_own(directories, console, log)
+    return _require_answer(answer, log)
+
+
+def _start_own(directories: Directories, console: Console, log: Path) -> capabilities.Means:
+    """Start dockerd itself, and return its answer, or why there is none."""
     if log.exists():  # a failure shall be explained by this start, not by an earlier one
         log.replace(log.with_suffix(".log.old"))
     process = start_dockerd(log)
@@ -76,7 +85,12 @@ def _start(directories: Directories, console: Console) -> capabilities.Means:
     console.say(f"no systemd here: started dockerd itself (pid {process.pid}, log {log})")
     if os.geteuid() != 0:
         _give_socket(lambda: process.poll() is None, log)
-    return _require_answer(_wait(lambda: process.poll() is None), log)
+    return _wait(lambda: process.poll() is None)
+
+
+def is_slow_start(log: str) -> bool:
+    """Return whether dockerd gave up, after its 15 s, on a containerd that was still starting."""
+    return "timeout waiting for containerd to start" in log
 
 
 def start_dockerd(log: Path) -> subprocess.Popen[bytes]:
@@ -152,7 +166,7 @@ def _require_answer(answer: capabilities.Means, log: Path) -> capabilities.Means
     if answer.present:
         return answer
     denied = "permission denied" in answer.evidence
-    log_text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() and not denied else ""
+    log_text = "" if denied else _text_of(log)
     raise MissingPrerequisite(
         what="the Docker engine does not let this user in" if denied else "the Docker engine does not come up",
         where="Docker engine",
@@ -160,3 +174,7 @@ def _require_answer(answer: capabilities.Means, log: Path) -> capabilities.Means
         next_step=answer.remedy
         or "start Docker with this machine's service manager, then run the same command again",
     )
+
+
+def _text_of(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""

@@ -137,7 +137,7 @@ class PlainServer:
         version = self.query("SELECT version()")[0][0]
         return ServerFacts(flavor="mariadb" if "MariaDB" in version else "mysql", version=version)
 
-    def failure(self, where: str = "server") -> Failure | None:
+    def failure(self, where: str = "server", *, error: str = "") -> Failure | None:  # noqa: ARG002
         if self.alive():
             return None
         code = self.process.returncode if self.process is not None else None

@@ -9,10 +9,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import mysql.connector
 import pytest
 from supervised_engine import ON_LOCAL, Engine
 
 from volbench.errors import MissingPrerequisite, StepFailed
+from volbench.machine.engine.connection import Account, connection
 from volbench.machine.engine.template import (
     Template,
 )
@@ -42,6 +44,13 @@ def fill_up(filler: Path) -> None:
             file.write(bytes(4096))
 
 
+def insert_until_refused(account: Account) -> None:
+    """Insert 100 MB at most into the table `full.t`."""
+    with connection(account, "full", timeout_s=60) as opened, opened.cursor() as cursor:
+        for _ in range(1000):
+            cursor.execute("INSERT INTO t (v) VALUES (REPEAT('a', 100000))")
+
+
 @ON_LOCAL
 class TestVolumeFaults:
     def test_a_volume_that_fills_up_is_named(self, engine: Engine, template: Template, small_volume: Path) -> None:
@@ -56,6 +65,26 @@ class TestVolumeFaults:
             with pytest.raises(StepFailed) as caught:
                 server.start()
             assert caught.value.cause == "volume_full"
+
+    def test_a_volume_with_too_little_space_for_an_extension_is_named(
+        self, engine: Engine, template: Template, small_volume: Path
+    ) -> None:
+        """A server may ask for more than is left: it goes on, and so little is used that the volume is not full."""
+        filler = small_volume / "filler"
+        with engine.seeded(template, small_volume / "data") as bench:
+            server = bench.server(start_timeout=10)
+            server.start()
+            server.query("CREATE DATABASE full")
+            server.query("CREATE TABLE full.t (id INT AUTO_INCREMENT PRIMARY KEY, v LONGBLOB)")
+            fill_up(filler)
+            with pytest.raises(mysql.connector.Error) as caught:
+                insert_until_refused(server.account)
+            os.truncate(filler, filler.stat().st_size - (4 << 20))
+            assert server.failure() is None
+            failure = server.failure(error=str(caught.value))
+            assert failure is not None
+            assert failure.cause == "volume_full"
+            server.kill()
 
     def test_a_volume_that_becomes_read_only_is_named(
         self, engine: Engine, template: Template, small_volume: Path

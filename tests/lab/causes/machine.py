@@ -138,17 +138,22 @@ class Machine:
         kill_labelled()
         while _is_mounted(self.mount):
             run("umount", "--lazy", str(self.mount))
-        listed = run("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE")
-        for line in listed.splitlines():
-            device, _, file = line.partition(" ")
-            if file.strip().startswith(f"{self.root}/"):
-                run("losetup", "--detach", device)
+        for device in self._loop_devices():
+            run("losetup", "--detach", device)
+        # One that is in use goes with its last user, who still writes: into the next volume, if that began before.
+        wait_for(lambda: not self._loop_devices(), 30, "the end of the loop devices")
         while _is_mounted(self.root / "nbd" / "disk"):
             run("umount", "--lazy", str(self.root / "nbd" / "disk"))
         for directory in (self.root, Path("/dev/shm")):
             shutil.rmtree(directory / f"{GROUP}-path", ignore_errors=True)
         for controller in CONTROLLERS:
             remove_group(group_of(controller))
+
+    def _loop_devices(self) -> list[str]:
+        """Return the devices on files of this lane."""
+        listed = run("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE")
+        rows = (line.partition(" ") for line in listed.splitlines())
+        return [device for device, _, file in rows if file.strip().startswith(f"{self.root}/")]
 
     def _prefill(self) -> None:
         """Blocks of the image are allocated once, so that no run pays for them."""

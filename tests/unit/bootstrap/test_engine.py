@@ -2,12 +2,18 @@
 
 import os
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from bootstrap import engine
+from bootstrap.console import Console
+from bootstrap.directories import Directories
 from bootstrap.engine import running_engine_pid, telling_lines
+from volbench.errors import MissingPrerequisite
+from volbench.machine.placement.capabilities import Means
 
 
 def process(directory: Path, pid: int, name: str, state: str = "S") -> Path:
@@ -63,3 +69,38 @@ def test_the_socket_is_given_to_the_user_and_to_no_group(tmp_path: Path, monkeyp
     socket.touch()
     engine._give_socket(lambda: True, log, socket)
     assert started[1:] == [["sudo", "chown", "1000", str(socket)]]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "starts"),
+    [
+        (["failed to start containerd: timeout waiting for containerd to start", ""], 2),
+        (["failed to start containerd: timeout waiting for containerd to start"] * 3, 2),
+        (["failed to start daemon: Error initializing network controller"], 1),
+    ],
+)
+def test_a_containerd_that_was_too_slow_is_given_a_second_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reasons: list[str], starts: int
+) -> None:
+    """A cold machine reads it from its disk for longer than dockerd waits; another failure stays one."""
+    directories = Directories(root=tmp_path, state=tmp_path, cache=tmp_path)
+    started: list[str] = []
+
+    def start(path: Path) -> SimpleNamespace:
+        started.append(reasons[len(started)])
+        path.write_text(started[-1])
+        return SimpleNamespace(pid=1, poll=lambda: None)
+
+    def answer(_alive: object) -> Means:
+        return Means(name="docker", present=not started[-1], evidence="dockerd ended right after its start")
+
+    monkeypatch.setattr(engine, "SYSTEMD_RUNS", tmp_path / "no-systemd")
+    monkeypatch.setattr(engine, "running_engine_pid", lambda: None)
+    monkeypatch.setattr(engine, "_remove_stale_pid_file", lambda: None)
+    monkeypatch.setattr(engine, "start_dockerd", start)
+    monkeypatch.setattr(engine, "_wait", answer)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    last_is_good = not reasons[starts - 1]
+    with nullcontext() if last_is_good else pytest.raises(MissingPrerequisite, match="does not come up"):
+        engine._start(directories, Console(yes=True))
+    assert len(started) == starts

@@ -151,8 +151,8 @@ class AttachedServer:
         """Return an empty text, as `log_tail`."""
         return ""
 
-    def failure(self, where: str = "attached server") -> Failure | None:
-        """Return why the server answers no query, else None."""
+    def failure(self, where: str = "attached server", *, error: str = "") -> Failure | None:  # noqa: ARG002
+        """Return why the server answers no query, else None: no log tells what is behind an error."""
         try:
             self._check()
         except VolbenchError as refused:

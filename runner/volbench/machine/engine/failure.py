@@ -23,6 +23,11 @@ from volbench.machine.volume.trouble import VolumeTrouble
 _LOG_LINES = 12
 _SIGKILL_EXIT = 137
 _CRASH_LINE = re.compile(r"(mysqld|mariadbd) got (signal|exception)|assertion failure", re.IGNORECASE)
+_STORAGE_ERROR = re.compile(
+    r"table '.{1,200}' is full|disk full|error writing file|got error \d+ .{0,200}from storage engine|errno:? \d+",
+    re.IGNORECASE,
+)
+"""What a client is told by a server that could not write: errors 1114, 1021, 1026, 1030 and their like."""
 _CRASH_EXITS = frozenset({132, 133, 134, 135, 136, 139})  # ILL TRAP ABRT BUS FPE SEGV
 
 
@@ -117,7 +122,22 @@ def diagnose(circumstances: Circumstances, *, where: str) -> Failure:
         or _crashed(circumstances)
         or _logged(_SERVER_SIGNATURES, circumstances)
     )
-    signature = signature or _ended(circumstances)
+    return _failure(signature or _ended(circumstances), circumstances, where=where)
+
+
+def diagnose_storage_error(error: str, circumstances: Circumstances, *, where: str) -> Failure | None:
+    """Return the trouble of the volume behind an error of a client while the server runs; None: there is none.
+
+    A server may fail to extend a file by more than the volume has left, and the volume is not full afterwards: the
+    log tells. It counts only after an error of storage, for it may name trouble that is over. Pure.
+    """
+    if not _STORAGE_ERROR.search(error):
+        return None
+    signature = _logged(_VOLUME_SIGNATURES, circumstances)
+    return None if signature is None else _failure(signature, circumstances, where=where)
+
+
+def _failure(signature: _Signature, circumstances: Circumstances, *, where: str) -> Failure:
     evidence = ["still running" if circumstances.exit_code is None else describe_exit(circumstances.exit_code)]
     if circumstances.volume is not None:
         evidence.append(circumstances.volume.evidence)

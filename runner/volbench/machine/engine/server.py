@@ -222,14 +222,18 @@ class Server:
         """Return the last lines of the error log."""
         return self.supervisor.log_tail(lines)
 
-    def failure(self, where: str = "server") -> Failure | None:
-        """Return why the server is down, or what is wrong with its volume while it runs; None if both are well."""
+    def failure(self, where: str = "server", *, error: str = "") -> Failure | None:
+        """Return why the server is down, or what is wrong with its volume while it runs; None if both are well.
+
+        Args:
+            error: what a client was told; after an error of storage the log tells the trouble of the volume.
+        """
         try:
             state = self.supervisor.state()
         except StepFailed as gone:
             return Failure(cause=gone.cause, message=gone.what, where=where, evidence=gone.evidence)
         if state.running and not self._volume_trouble():
-            return None
+            return failures.diagnose_storage_error(error, self._circumstances(None), where=where)
         if not state.running and state.exit_code is None:
             return Failure(cause="server_not_started", message="the server was not started", where=where)
         return self._diagnose(state.exit_code, where)
@@ -263,7 +267,7 @@ class Server:
             with opened as inner:
                 yield inner
         except mysql.connector.Error as error:
-            failure = self.failure("server connection")
+            failure = self.failure("server connection", error=str(error))
             if failure is not None:
                 raise failures.as_error(failure) from error
             raise StepFailed("a query failed", where="server connection", evidence=str(error)) from error
@@ -343,14 +347,14 @@ class Server:
         raise failure
 
     def _diagnose(self, exit_code: int | None, where: str) -> Failure:
+        return failures.diagnose(self._circumstances(exit_code), where=where)
+
+    def _circumstances(self, exit_code: int | None) -> failures.Circumstances:
         before, now = self._oom_kills_before, failures.oom_kills()
-        return failures.diagnose(
-            failures.Circumstances(
-                exit_code=exit_code,
-                log=self.supervisor.log_since(self._log_mark),
-                volume=self._volume_trouble(),
-                oom_kills=None if before is None or now is None else now - before,
-                by_agent=self._killed_by_agent,
-            ),
-            where=where,
+        return failures.Circumstances(
+            exit_code=exit_code,
+            log=self.supervisor.log_since(self._log_mark),
+            volume=self._volume_trouble(),
+            oom_kills=None if before is None or now is None else now - before,
+            by_agent=self._killed_by_agent,
         )

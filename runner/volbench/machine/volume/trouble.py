@@ -17,6 +17,7 @@ from volbench.errors import EXIT_STEP_FAILED, MissingPrerequisite, StepFailed, V
 from volbench.machine.volume.answer import in_time
 
 _FULL_BELOW_BYTES = 1 << 20
+_ERROR = "(errno:?|error number|with error|got error)"
 HANGS = "volume_hangs"
 """The cause where nothing on the volume may be waited for, its removal included."""
 
@@ -54,7 +55,7 @@ KINDS = (
         error_class=MissingPrerequisite,
         errors=frozenset({errno.ENOSPC, errno.EDQUOT}),
         log=re.compile(
-            r"no space left on device|errno:? 28\b|error number 28\b|disk is full|disk full|out of disk space",
+            rf"no space left on device|{_ERROR} 28\b|disk is full|disk full|out of disk space",
             re.IGNORECASE,
         ),
     ),
@@ -65,12 +66,13 @@ KINDS = (
         "`volbench resume RUN`",
         error_class=MissingPrerequisite,
         errors=frozenset({errno.EROFS}),
-        log=re.compile(r"read-only file system|errno:? 30\b|error number 30\b", re.IGNORECASE),
+        log=re.compile(rf"read-only file system|{_ERROR} 30\b", re.IGNORECASE),
     ),
     TroubleKind(
         cause="volume_gone",
         what="the volume is gone, or fails",
-        next_step="see the kernel's log (dmesg), attach and mount the volume again, then `volbench resume RUN`",
+        next_step="see the kernel's log (dmesg), attach and mount the volume again (after `fsck` if the file "
+        "system is damaged), then `volbench resume RUN`",
         error_class=StepFailed,
         errors=frozenset(
             {
@@ -81,12 +83,14 @@ KINDS = (
                 errno.ESTALE,
                 errno.ESHUTDOWN,
                 errno.ENOMEDIUM,
+                errno.EUCLEAN,
+                errno.EBADMSG,
             }
         ),
         errors_on_volume=frozenset({errno.ENOENT}),
         log=re.compile(
-            r"input/output error|errno:? 5\b|error number 5\b|stale (nfs )?file handle|errno:? 116\b"
-            r"|transport endpoint is not connected|errno:? 107\b|no such device|errno:? 19\b",
+            rf"input/output error|{_ERROR} 5\b|stale (nfs )?file handle|errno:? 116\b|structure needs cleaning"
+            r"|bad message|transport endpoint is not connected|errno:? 107\b|no such device|errno:? 19\b",
             re.IGNORECASE,
         ),
     ),
@@ -98,7 +102,7 @@ KINDS = (
         error_class=StepFailed,
         errors=frozenset(),
         errors_on_volume=frozenset({errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH}),
-        log=re.compile(r"connection timed out|errno:? 110\b|error number 110\b", re.IGNORECASE),
+        log=re.compile(rf"connection timed out|{_ERROR} 110\b", re.IGNORECASE),
     ),
     TroubleKind(
         cause="volume_denied",

@@ -12,7 +12,7 @@ from volbench.core.records.cell import CellResult
 from volbench.core.records.run import PlannedCell
 from volbench.errors import MissingPrerequisite, StepFailed, VolbenchError, VolumeUnavailable
 from volbench.machine.volume.interface import OpenVolume, Volume
-from volbench.machine.volume.trouble import HANGS
+from volbench.machine.volume.trouble import HANGS, volume_failure
 from volbench.measure.execute.completion import pending_cells
 from volbench.measure.execute.volume_watch import VolumeWatch
 from volbench.results.store.run_directory import RunDirectory
@@ -194,7 +194,7 @@ def close_volume(
     watches: Sequence[tuple[OpenVolume, VolumeWatch]],
     remove: Callable[[OpenVolume], object],
 ) -> None:
-    """Remove the run's directory from a volume. Raise StepFailed if the volume was unmounted: the directory stays.
+    """Remove the run's directory from a volume. Raise StepFailed if it was unmounted or fails: the directory stays.
 
     Args:
         watches: know which file system was mounted at the start, for each volume that is visible from here.
@@ -210,7 +210,12 @@ def close_volume(
                 next_step="once it answers, remove its volbench-* with `volbench cell erase DIR`",
                 cause=HANGS,
             )
-    remove(opened)
+    try:
+        remove(opened)
+    except OSError as error:
+        raise volume_failure(
+            error, phase=f"removal of the run's directory from volume {opened.spec.text}"
+        ) from error
     gone = [
         (component, trouble)
         for component, trouble in troubles

@@ -32,7 +32,8 @@ def with_server_cause(failure: StepFailed, ctx: StepContext) -> VolbenchError:
     A tool may notice a dead server a moment before the supervisor does, so this polls the server for a while.
     """
     until = time.monotonic() + _SERVER_DOWN_TIMEOUT_S
-    while (server_failure := ctx.server.failure(failure.where)) is None:
+    error = f"{failure.what}; {failure.evidence}"
+    while (server_failure := ctx.server.failure(failure.where, error=error)) is None:
         if time.monotonic() > until or ctx.cancelled.is_set():
             return _with_volume_trouble(failure, ctx)
         time.sleep(_POLL_S)

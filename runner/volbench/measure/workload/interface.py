@@ -63,8 +63,12 @@ class ServerHandle(Protocol):
     def facts(self) -> ServerFacts:
         """Return flavor, version and settings."""
 
-    def failure(self, where: str = ...) -> Failure | None:
-        """Return why the server is down, or what is wrong with its volume while it runs; None if both are well."""
+    def failure(self, where: str = ..., *, error: str = ...) -> Failure | None:
+        """Return why the server is down, or what is wrong with its volume while it runs; None if both are well.
+
+        Args:
+            error: what a client was told, which may be an error of storage.
+        """
 
     def has_failed(self) -> bool:
         """Return whether server or volume have failed for certain: an answer that is only late is no failure."""

@@ -11,6 +11,7 @@ from volbench.machine.engine.failure import (
     Circumstances,
     as_error,
     diagnose,
+    diagnose_storage_error,
     oom_kills,
 )
 from volbench.machine.volume.trouble import VolumeTrouble, check_volume_state
@@ -119,3 +120,36 @@ def test_the_exception_has_the_class_of_its_exit_code_and_the_cause(log: str, er
     raised = as_error(failure)
     assert type(raised) is error
     assert (raised.cause, raised.exit_code) == (failure.cause, failure.exit_code)
+
+
+EXTENSION = "[ERROR] InnoDB: preallocating 37748736 bytes for file ./sbtest/sbtest1.ibd failed with error 28"
+STORAGE_ERRORS = [
+    ("FATAL: mysql_drv_query() returned error 1114 (The table 'sbtest1' is full) for query 'INSERT'", EXTENSION),
+    ("ERROR 1114 (HY000) at line 3: The table 't' is full", EXTENSION),
+    ("1021 (HY000): Disk full (/v/tmp/#sql_1.MAI); waiting for someone to free some space...", EXTENSION),
+    ("1026 (HY000): Error writing file './binlog.000001' (errno: 28 - No space left on device)", EXTENSION),
+    ("1030 (HY000): Got error 28 - 'No space left on device' from storage engine", EXTENSION),
+    ("3 (HY000): Error writing file '/v/tmp/MLfd=41' (OS errno 28 - No space left on device)", EXTENSION),
+]
+
+
+@pytest.mark.parametrize(("error", "log"), STORAGE_ERRORS)
+def test_an_error_of_storage_is_the_trouble_that_the_log_names(error: str, log: str) -> None:
+    """A server that cannot extend a file by 4 MiB leaves 3 MiB free: the volume itself is not full."""
+    failure = diagnose_storage_error(error, Circumstances(exit_code=None, log=log), where="step load")
+    assert failure is not None
+    assert (failure.cause, failure.exit_code, failure.where) == ("volume_full", 3, "step load")
+    assert EXTENSION in failure.evidence
+
+
+@pytest.mark.parametrize(
+    ("error", "log"),
+    [
+        ("FATAL: mysql_drv_query() returned error 1213 (Deadlock found)", EXTENSION),
+        ("ERROR 1114 (HY000) at line 3: The table 't' is full", "[Note] ready for connections"),
+        ("", EXTENSION),
+    ],
+)
+def test_trouble_of_the_volume_needs_the_client_and_the_log(error: str, log: str) -> None:
+    """A table in memory may be full too, and a log may name trouble that is over."""
+    assert diagnose_storage_error(error, Circumstances(exit_code=None, log=log), where="x") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Iterator
@@ -57,6 +58,21 @@ def test_the_runs_directory_is_named_and_not_touched(hanging: VolumeWatch, tmp_p
         close_volume(opened, [(opened, hanging)], removed.append)
     assert removed == []
     assert "volbench cell erase" in caught.value.next_step
+
+
+@pytest.mark.parametrize("number", [errno.EBADMSG, errno.EUCLEAN, errno.EIO])
+def test_a_damaged_file_system_is_the_volumes_failure(tmp_path: Path, number: int) -> None:
+    """The removal of the run's directory fails: exit code 5 with the cause, not a fault of volbench."""
+    opened = OpenVolume(name="a", spec=parse_volume(f"a=path:{tmp_path}"), host_path=tmp_path)
+
+    def remove(_opened: OpenVolume) -> None:
+        raise OSError(number, os.strerror(number), str(tmp_path / "volbench-1a2b3c"))
+
+    with pytest.raises(StepFailed, match="the volume is gone, or fails") as caught:
+        close_volume(opened, [(opened, VolumeWatch(tmp_path))], remove)
+    assert (caught.value.cause, caught.value.exit_code) == ("volume_gone", 5)
+    assert "fsck" in caught.value.next_step
+    assert errno.errorcode[number] in caught.value.evidence
 
 
 def test_a_volume_that_answers_late_is_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

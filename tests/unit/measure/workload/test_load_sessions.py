@@ -29,7 +29,7 @@ class Sessions:
             return [(41,)]
         return [(self.left.pop(0) if len(self.left) > 1 else self.left[0],)]
 
-    def failure(self, _where: str = "") -> Failure | None:
+    def failure(self, _where: str = "", *, error: str = "") -> Failure | None:  # noqa: ARG002
         return None
 
 
