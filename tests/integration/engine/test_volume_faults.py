@@ -11,6 +11,7 @@ from pathlib import Path
 
 import mysql.connector
 import pytest
+from mysql.connector import errorcode
 from supervised_engine import ON_LOCAL, Engine
 
 from volbench.errors import MissingPrerequisite, StepFailed
@@ -45,10 +46,10 @@ def fill_up(filler: Path) -> None:
 
 
 def insert_until_refused(account: Account) -> None:
-    """Insert 100 MB at most into the table `full.t`."""
+    """Insert 50 MB at most into `full.t`, rows of 5 KB: off-page columns crash MariaDB on a full volume."""
     with connection(account, "full", timeout_s=60) as opened, opened.cursor() as cursor:
-        for _ in range(1000):
-            cursor.execute("INSERT INTO t (v) VALUES (REPEAT('a', 100000))")
+        for _ in range(10_000):
+            cursor.execute("INSERT INTO t (v) VALUES (REPEAT('a', 5000))")
 
 
 @ON_LOCAL
@@ -75,11 +76,13 @@ class TestVolumeFaults:
             server = bench.server(start_timeout=10)
             server.start()
             server.query("CREATE DATABASE full")
-            server.query("CREATE TABLE full.t (id INT AUTO_INCREMENT PRIMARY KEY, v LONGBLOB)")
+            server.query("CREATE TABLE full.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(5000))")
             fill_up(filler)
+            os.truncate(filler, filler.stat().st_size - (3 << 20))  # the redo log and the binary log need some
             with pytest.raises(mysql.connector.Error) as caught:
                 insert_until_refused(server.account)
-            os.truncate(filler, filler.stat().st_size - (4 << 20))
+            assert caught.value.errno == errorcode.ER_RECORD_FILE_FULL
+            os.truncate(filler, filler.stat().st_size - (2 << 20))  # as after the rollback of an extension
             assert server.failure() is None
             failure = server.failure(error=str(caught.value))
             assert failure is not None
