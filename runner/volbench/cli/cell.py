@@ -6,7 +6,9 @@ Each command imports what it needs by itself: every cell pays for the imports of
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sys
 import threading
 from pathlib import Path
 from types import FrameType
@@ -37,6 +39,32 @@ def run(cell: CellFile, out: Out) -> None:
     from volbench.measure.execute.cell.agent import run_cell
 
     _end(run_cell(_read(cell), out, sampling_process=sampling_process))
+
+
+@app.command("stand-by")
+def stand_by() -> None:
+    """Import what `run` needs, wait for the cell's directory on standard input, then run that cell.
+
+    Its output goes to the directory's log. It ends where its standard input does: its turn did not come.
+    """
+    from volbench.machine.placement.local import AGENT_LOG
+    from volbench.measure.sample.controller import launch
+
+    sampling_process = launch()
+    from volbench.measure.execute.cell.agent import run_cell
+
+    line = sys.stdin.readline()
+    if not line:
+        sampling_process.end()
+        return
+    out = Path(json.loads(line))
+    with (out / AGENT_LOG).open("ab") as log, Path(os.devnull).open("rb") as nothing:
+        for source, streams in ((log, (sys.stdout, sys.stderr)), (nothing, (sys.stdin,))):
+            for stream in streams:
+                os.dup2(source.fileno(), stream.fileno())
+    logs.add_agent_log(out / "raw/volbench.log")
+    _stop_on_sigterm()
+    _end(run_cell(_read(out / "cell.json"), out, sampling_process=sampling_process))
 
 
 @app.command("prepare")

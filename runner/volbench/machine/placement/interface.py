@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from volbench.core.records.cell import CellSpec
 from volbench.core.records.run import PlannedCell
@@ -57,6 +57,14 @@ class Placement(Protocol):
 
         Safe to call twice, and after the agent's own cleanup.
         """
+
+
+@runtime_checkable
+class StandsBy(Protocol):
+    """A target that can start an agent before its turn, so that its imports pass while the cell before ends."""
+
+    def stand_by(self, cell_id: str) -> None:
+        """Start the agent of the cell that is next; it waits for its `launch`. Called where nothing is measured."""
 
 
 class Target(Protocol):

@@ -6,6 +6,7 @@ docker/compose.yaml), cells use that server.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -124,6 +125,7 @@ class LocalTarget:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._agents: list[subprocess.Popen[bytes]] = []
+        self._next: tuple[str, subprocess.Popen[bytes]] | None = None
 
     def check(self) -> None:
         """Do nothing: the agent checks the server and the steps itself."""
@@ -165,8 +167,50 @@ class LocalTarget:
         for directory in directories.cached:
             directory.mkdir(parents=True, exist_ok=True)
         self._agents = [agent for agent in self._agents if agent.poll() is None]
-        self._agents.append(start_agent(job, {LABEL_VARIABLE: _label(job), **self.variables(job)}))
+        self._agents.append(
+            self._waiting_agent(job) or start_agent(job, {LABEL_VARIABLE: _label(job), **self.variables(job)})
+        )
         return self.find(job)
+
+    def stand_by(self, cell_id: str) -> None:
+        """Start the agent of the next cell, which imports its modules and waits; one at a time."""
+        label = f"{self._workspace.run_id}/{cell_id}"
+        if self._next is not None and self._next[0] == label and self._next[1].poll() is None:
+            return
+        self._dismiss()
+        self._next = (
+            label,
+            programs.Popen(
+                python_command("-m", "volbench", "cell", "stand-by"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                env=programs.python_environment({"PYTHONUNBUFFERED": "1", LABEL_VARIABLE: label}),
+            ),
+        )
+
+    def _dismiss(self) -> None:
+        """Let the agent that stands by end: its turn does not come."""
+        if self._next is not None:
+            agent, self._next = self._next[1], None
+            _close(agent)
+            self._agents.append(agent)
+
+    def _waiting_agent(self, job: Job) -> subprocess.Popen[bytes] | None:
+        """Return the agent that stands by for this job, told to begin; None if there is none."""
+        if job.kind != "run" or self._next is None or self._next[0] != _label(job):
+            return None
+        agent, self._next = self._next[1], None
+        known = KnownProcess.of(agent.pid)
+        if known is None:  # it has ended, and an agent with a log says why
+            _close(agent)
+            return None
+        known.write(job.out / AGENT_PID_FILE)
+        assert agent.stdin is not None
+        with suppress(BrokenPipeError), agent.stdin as gate:
+            gate.write(f"{json.dumps(str(job.out))}\n".encode())
+        return agent
 
     def directories(self, job: Job) -> CellDirectories:
         """Return where the job's agent and server work."""
@@ -202,10 +246,17 @@ class LocalTarget:
 
     def clean_up(self) -> None:
         """End running processes of the run; remove control and scratch directories."""
+        self._dismiss()
         kill_labelled(f"{self._workspace.run_id}/")
         self._agents = [agent for agent in self._agents if agent.poll() is None]
         for directory in self._workspace.leftovers():
             ownership.remove(directory)
+
+
+def _close(agent: subprocess.Popen[bytes]) -> None:
+    assert agent.stdin is not None
+    with suppress(BrokenPipeError):
+        agent.stdin.close()
 
 
 def _label(job: Job) -> str:

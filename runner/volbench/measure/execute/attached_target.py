@@ -52,6 +52,10 @@ class AttachedTarget(LocalTarget):
         """Return where option files go."""
         return {"TMPDIR": str(self._workspace.control_dir(job.cell.cell_id))}
 
+    @override
+    def stand_by(self, cell_id: str) -> None:
+        """Do nothing: an agent's directory of temporary files is there from its launch on."""
+
     def clean_up(self) -> None:
         """Remove the run's tables from each server, then what an agent left on this machine."""
         from volbench.machine.engine.attached_dataset import remove_from_server  # noqa: PLC0415 - as in `check`

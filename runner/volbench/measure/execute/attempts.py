@@ -11,10 +11,10 @@ from volbench.core.records.cell import CellResult, CellSpec
 from volbench.core.records.run import PlannedCell, RunRecord
 from volbench.errors import StepFailed, VolbenchError
 from volbench.machine.engine.supervisor import supervisor_script
-from volbench.machine.placement.interface import Job, JobKind, Placement, Target
+from volbench.machine.placement.interface import Job, JobKind, Placement, StandsBy, Target
 from volbench.machine.placement.layout import emulated_spec
 from volbench.machine.volume.interface import OpenVolume
-from volbench.measure.execute.cell.progress import Progress, read_progress
+from volbench.measure.execute.cell.progress import JUDGING, Progress, read_progress
 from volbench.measure.execute.cell_spec import cell_spec
 from volbench.measure.execute.interruptions import Interruptions
 from volbench.measure.execute.templates import is_template
@@ -55,9 +55,18 @@ class Attempts:
         self._watch = watch
 
     def new(
-        self, planned: PlannedCell, volume: OpenVolume | None, kind: JobKind, *, template_key: str = ""
+        self,
+        planned: PlannedCell,
+        volume: OpenVolume | None,
+        kind: JobKind,
+        *,
+        template_key: str = "",
+        following: str = "",
     ) -> CellResult:
         """Place an agent and wait for its result; an earlier attempt is moved to a directory of its own.
+
+        Args:
+            following: id of the next cell, whose agent stands by once this one measures nothing any more.
 
         Raises StepFailed when the agent ended without a result or took too long.
         """
@@ -67,7 +76,7 @@ class Attempts:
         )  # known before the agent is placed: an interruption in between leaves nothing
         if kind == "run":
             self._directory.journal.append("cell_started", cell_id=planned.cell_id, attempt=job.cell.attempt)
-        return self._await_result(job, placement, launch=True)
+        return self._await_result(job, placement, launch=True, following=following)
 
     def take_over(self, planned: PlannedCell, volume: OpenVolume | None) -> None:
         """Wait for the cell's agent if an earlier orchestrator left it running; the journal records its end."""
@@ -97,12 +106,12 @@ class Attempts:
         job = self._job(cell, volume, "prepare" if is_template(planned) else "run")
         return job, self._target.find(job)
 
-    def _await_result(self, job: Job, placement: Placement, *, launch: bool) -> CellResult:
+    def _await_result(self, job: Job, placement: Placement, *, launch: bool, following: str = "") -> CellResult:
         """Wait for an agent, journal how it ended, remove what it left. Raise StepFailed if there is no result."""
         try:
             if launch:
                 self._target.launch(job)
-            self._wait(job, placement)
+            self._wait(job, placement, following)
             result = self._end(job, placement)
             if result is None:
                 raise placement.termination_cause() or _without_result(job, placement.evidence())
@@ -133,12 +142,16 @@ class Attempts:
             journal.append("cell_failed", cell_id=cell.cell_id, attempt=cell.attempt, cause=result.failure.cause)
         return result
 
-    def _wait(self, job: Job, placement: Placement) -> None:
+    def _wait(self, job: Job, placement: Placement, following: str) -> None:
         started_s = time.monotonic()
         try:
             while placement.running():
                 elapsed_s = time.monotonic() - started_s
-                self._watch(self._state(job, elapsed_s))
+                state = self._state(job, elapsed_s)
+                self._watch(state)
+                if following and _measures_nothing(job, state.progress):
+                    self._stand_by(following)
+                    following = ""
                 if elapsed_s > job.cell.deadline_s:
                     raise self._deadline_exceeded(job, placement)
                 self._interruptions.check()
@@ -151,6 +164,11 @@ class Attempts:
                     if self._interruptions.forced.wait(POLL_S):
                         break
             raise
+
+    def _stand_by(self, cell_id: str) -> None:
+        if isinstance(self._target, StandsBy):
+            with suppress(OSError):  # the agent is started when its turn comes
+                self._target.stand_by(cell_id)
 
     def _state(self, job: Job, elapsed_s: float) -> CellState:
         cell_ids = [cell.cell_id for cell in self._run.cells]
@@ -196,6 +214,10 @@ class Attempts:
     def _job(self, cell: CellSpec, volume: OpenVolume | None, kind: JobKind) -> Job:
         out = self._directory.cell_dir(cell.cell_id)
         return Job(kind=kind, cell=cell, out=out, supervisor_script=supervisor_script(), volume=volume)
+
+
+def _measures_nothing(job: Job, progress: Progress | None) -> bool:
+    return job.kind == "prepare" or (progress is not None and progress.text == JUDGING)
 
 
 def _without_result(job: Job, evidence: str) -> StepFailed:

@@ -324,7 +324,9 @@ class Orchestrator:
         disruptions = 0
         while True:
             try:
-                result = self._attempts.new(cell.planned, self._volume_for_template(cell), "prepare")
+                result = self._attempts.new(
+                    cell.planned, self._volume_for_template(cell), "prepare", following=self._following()
+                )
                 if result.status == "done":
                     return
                 raise _failure(result)
@@ -356,7 +358,8 @@ class Orchestrator:
         """Make one attempt; return its failure, or the volume's if that caused it."""
         try:
             self._volumes.check(planned)
-            result = self._attempts.new(planned, volume, "run", template_key=template_key)
+            following = self._following(planned)
+            result = self._attempts.new(planned, volume, "run", template_key=template_key, following=following)
         except (MissingPrerequisite, StepFailed) as error:
             if isinstance(error, VolumeUnavailable):
                 return error
@@ -366,6 +369,20 @@ class Orchestrator:
         except OSError as error:
             return failure_from_os_error(error)
         return None if result.status == "done" else _failure(result)
+
+    def _following(self, planned: PlannedCell | None = None) -> str:
+        """Return the id of the pending cell after this one, of the first one for None; empty if that is not known.
+
+        A run that this cell decides does not get to it.
+        """
+        if self._has_lanes or self._target.parallel > 1:
+            return ""
+        pending = [cell.cell_id for cell in pending_cells(self._directory)]
+        if planned is not None:
+            if planned.cell_id not in pending:  # it is repeated
+                return ""
+            pending = pending[pending.index(planned.cell_id) + 1 :]
+        return pending[0] if pending else ""
 
     def _outcome(self, failures: list[VolbenchError]) -> Outcome:
         done = tuple(cell.cell_id for cell in self._run.cells if is_done(self._directory, cell))

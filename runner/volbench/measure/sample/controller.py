@@ -24,11 +24,16 @@ MODULE = "volbench.measure.sample.process"
 _PHASE = "sampling"
 
 
-def launch(raw_file: Path) -> programs.Popen:
+def launch(raw_file: Path | None = None) -> programs.Popen:
     """Start a process that imports what sampling needs and waits to be told its configuration by `SamplingProcess`.
 
     The imports of who starts it can go on meanwhile. The process ends where the one that started it does.
+
+    Args:
+        raw_file: its log is next to it; None: not known yet, and the log begins with the configuration.
     """
+    if raw_file is None:
+        return programs.start_python("-m", MODULE, STDIN, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     raw_file.parent.mkdir(parents=True, exist_ok=True)
     return _start(MODULE, STDIN, raw_file, stdin=subprocess.PIPE)
 
@@ -75,6 +80,7 @@ class SamplingProcess:
         self._wait_until_ready(self._process)
 
     def _tell_configuration(self, launched: programs.Popen) -> None:
+        self.log_file.touch()
         assert launched.stdin is not None
         with suppress(BrokenPipeError), launched.stdin as pipe:  # one that has ended gives no answer either
             pipe.write(f"{self._config_file.absolute()}\n".encode())

@@ -80,7 +80,13 @@ def _raise_priority() -> None:
 def main(argument: str) -> int:
     """Sample as a configuration's file says; return the exit code. Without a file on standard input do nothing."""
     file = sys.stdin.readline().rstrip("\n") if argument == STDIN else argument
-    return 0 if not file or run(read_config(Path(file))) else 1
+    if not file:
+        return 0
+    config = read_config(Path(file))
+    if argument == STDIN:  # the process may have been started before its log had a place
+        with Path(config.raw_file).with_suffix(".log").open("ab") as log:
+            os.dup2(log.fileno(), sys.stderr.fileno())
+    return 0 if run(config) else 1
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from volbench.measure.execute.cell.attached_cell import AttachedCell
 from volbench.measure.execute.cell.cell_run import CellRun
 from volbench.measure.execute.cell.handshake import require_version
 from volbench.measure.execute.cell.owned_cell import OwnedCell
+from volbench.measure.execute.cell.progress import JUDGING
 from volbench.measure.execute.cell.recorder import CellRecorder, recording
 from volbench.measure.execute.cell.sampling import sampling
 from volbench.measure.workload.interface import StepContext, StepOutcome
@@ -37,6 +38,7 @@ def run_cell(cell: CellSpec, out: Path, *, sampling_process: Popen | None = None
                 record.open()  # not while a load runs
                 run_steps(run)
                 run.end()
+                run.progress.report(JUDGING)
     return finish(run)
 
 
@@ -66,7 +68,7 @@ def finish(run: CellRun) -> CellResult:
     """Judge the steps, and write the cell's result."""
     from volbench.measure.execute.cell.judging import judge  # noqa: PLC0415 - see owned_cell.LATER_MODULES
 
-    run.progress.report("judging", None)
+    run.progress.report(JUDGING)
     judge(run)
     result = run.builder.result()
     write_record(run.out / RESULT_FILE, result)

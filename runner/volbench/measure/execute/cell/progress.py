@@ -16,6 +16,8 @@ from volbench.results.store.files import read_file
 
 PROGRESS_FILE = "progress.json"
 PROGRESS_BYTES_MAX = 1 << 20
+JUDGING = "judging"
+"""What an agent reports once nothing of its cell is measured any more."""
 _INTERVAL_S_MIN = 0.2
 
 
