@@ -31,13 +31,14 @@ Out = Annotated[Path, typer.Option("--out", help="The cell's directory.")]
 @app.command("run")
 def run(cell: CellFile, out: Out) -> None:
     """Run one cell and write its result to --out; its log is in raw/volbench.log there."""
-    from volbench.measure.sample.controller import launch
+    from volbench.measure.sample.controller import launch, wait_launched
 
     logs.add_agent_log(out / "raw/volbench.log")
     _stop_on_sigterm()
     sampling_process = launch(out / RAW_FILE)  # it imports its modules while this process does
     from volbench.measure.execute.cell.agent import run_cell
 
+    wait_launched(sampling_process)
     _end(run_cell(_read(cell), out, sampling_process=sampling_process))
 
 
@@ -48,11 +49,12 @@ def stand_by() -> None:
     Its output goes to the directory's log. It ends where its standard input does: its turn did not come.
     """
     from volbench.machine.placement.local import AGENT_LOG
-    from volbench.measure.sample.controller import launch
+    from volbench.measure.sample.controller import launch, wait_launched
 
     sampling_process = launch()
     from volbench.measure.execute.cell.agent import run_cell
 
+    wait_launched(sampling_process)
     line = sys.stdin.readline()
     if not line:
         sampling_process.end()

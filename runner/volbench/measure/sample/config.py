@@ -12,6 +12,8 @@ from volbench.core.base.parse import parse_json
 
 RAW_FILE = "raw/samples.jsonl"
 """In a cell's directory: the readings."""
+LAUNCHED = b"launched\n"
+"""What a process writes that waits for its configuration, once its modules are imported."""
 READY = b"ready\n"
 """What the process writes when it has begun."""
 STDIN = "-"

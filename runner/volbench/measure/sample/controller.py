@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from volbench.core.base import programs, safe_files
 from volbench.errors import StepFailed
-from volbench.measure.sample.config import READY, STDIN, SamplingConfig
+from volbench.measure.sample.config import LAUNCHED, READY, STDIN, SamplingConfig
 
 if TYPE_CHECKING:
     from volbench.core.records.cell import SourceQuality
@@ -36,6 +36,11 @@ def launch(raw_file: Path | None = None) -> programs.Popen:
         return programs.start_python("-m", MODULE, STDIN, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     raw_file.parent.mkdir(parents=True, exist_ok=True)
     return _start(MODULE, STDIN, raw_file, stdin=subprocess.PIPE)
+
+
+def wait_launched(launched: programs.Popen) -> None:
+    """Wait until it has imported its modules: a cell whose time begins before waits longer for a whole interval."""
+    _read_until(launched, LAUNCHED)
 
 
 class SamplingProcess:
@@ -86,10 +91,7 @@ class SamplingProcess:
             pipe.write(f"{self._config_file.absolute()}\n".encode())
 
     def _wait_until_ready(self, process: programs.Popen) -> None:
-        assert process.stdout is not None
-        answered, _, _ = select.select([process.stdout], [], [], START_TIMEOUT_S)
-        answer = process.stdout.readline() if answered else b""
-        if answer == READY:
+        if _read_until(process, READY):
             return
         self._end(process)
         raise StepFailed(
@@ -124,6 +126,19 @@ class SamplingProcess:
 
     def _log_tail(self, size: int = 2000) -> str:
         return safe_files.read_end(self.log_file, bytes_max=size).decode("utf-8", "replace").strip()
+
+
+def _read_until(process: programs.Popen, line: bytes) -> bool:
+    """Return whether the process writes the line in time; past its buffer, which `select` does not see."""
+    assert process.stdout is not None
+    output, until_s = b"", time.monotonic() + START_TIMEOUT_S
+    while line not in output:
+        readable, _, _ = select.select([process.stdout], [], [], max(0.0, until_s - time.monotonic()))
+        read = os.read(process.stdout.fileno(), len(line)) if readable else b""
+        if not read:
+            return False
+        output += read
+    return True
 
 
 def _log_file(raw_file: Path) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from volbench.core.base.python import collect_nothing_at_end
 from volbench.machine.host.task_files import raise_descriptor_limit
-from volbench.measure.sample.config import READY, STDIN, SamplingConfig, read_config
+from volbench.measure.sample.config import LAUNCHED, READY, STDIN, SamplingConfig, read_config
 from volbench.measure.sample.grid import TickGrid
 from volbench.measure.sample.interface import Presence
 from volbench.measure.sample.lane import LaneThread
@@ -79,6 +79,8 @@ def _raise_priority() -> None:
 
 def main(argument: str) -> int:
     """Sample as a configuration's file says; return the exit code. Without a file on standard input do nothing."""
+    if argument == STDIN:
+        os.write(sys.stdout.fileno(), LAUNCHED)
     file = sys.stdin.readline().rstrip("\n") if argument == STDIN else argument
     if not file:
         return 0
