@@ -202,11 +202,11 @@ class LocalTarget:
         if job.kind != "run" or self._next is None or self._next[0] != _label(job):
             return None
         agent, self._next = self._next[1], None
-        known = KnownProcess.of(agent.pid)
-        if known is None:  # it has ended, and an agent with a log says why
+        process = KnownProcess.of(agent.pid)
+        if process is None:  # it has ended, and an agent with a log says why
             _close(agent)
             return None
-        known.write(job.out / AGENT_PID_FILE)
+        process.write(job.out / AGENT_PID_FILE)
         assert agent.stdin is not None
         with suppress(BrokenPipeError), agent.stdin as gate:
             gate.write(f"{json.dumps(str(job.out))}\n".encode())
