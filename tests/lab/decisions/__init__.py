@@ -1,0 +1,1 @@
+"""Decisions of `recommend` on loads and volumes that nobody measured, and what came of each."""
