@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -48,6 +49,8 @@ _NAMES = ("source", "metric", "entity")
 _ROWS_COUNTED = 1 << 20
 _ROWS_OF_BATCH = 1 << 16
 """So that a row's time is a number of 16 bits among those of its batch."""
+_CODES_COUNTED = 1 << 17
+"""As many codes are counted in 2 MiB, and need no sorting."""
 _TIMES_COMPARED = 8
 """A series follows others of its source in the order of keys."""
 
@@ -383,14 +386,25 @@ def _numbers(path: Path, batch: pa.RecordBatch, names: _Names, selection: _Selec
     combined = np.zeros(len(batch), np.int64)
     for array in arrays:
         combined = combined * max(1, len(array.dictionary)) + array.indices.to_numpy()
-    codes, of_row = np.unique(combined, return_inverse=True)
+    codes, of_row = _distinct(combined, math.prod(max(1, len(array.dictionary)) for array in arrays))
     numbers = np.empty(len(codes), np.uint16)
-    for index, code in enumerate(codes.tolist()):
+    for index, code in enumerate(codes):
         source_and_metric, entity = divmod(code, max(1, len(texts[2])))
         source, metric = divmod(source_and_metric, max(1, len(texts[1])))
         key = (texts[0][source], texts[1][metric], texts[2][entity])
         numbers[index] = names.number(key) if selection.series(key[0], key[1]) else SERIES_MAX
-    return numbers[of_row.reshape(-1)]
+    return numbers[of_row]
+
+
+def _distinct(codes: NDArray[np.int64], bound: int) -> tuple[list[int], NDArray[np.intp]]:
+    """The distinct ones of codes from 0 to below a bound, ascending, and the place of each code among them."""
+    if bound > _CODES_COUNTED:
+        distinct, places = np.unique(codes, return_inverse=True)
+        return distinct.tolist(), places.reshape(-1)
+    present = np.flatnonzero(np.bincount(codes, minlength=bound))
+    places = np.zeros(bound, np.intp)
+    places[present] = np.arange(len(present))
+    return present.tolist(), places[codes]
 
 
 def _encoded(names: pa.Array) -> pa.DictionaryArray:

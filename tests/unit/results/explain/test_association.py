@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from volbench.results.explain.evidence import association
 from volbench.results.explain.evidence.association import (
     CentredSeries,
     associations,
@@ -12,6 +13,7 @@ from volbench.results.explain.evidence.association import (
     pooled,
 )
 from volbench.results.stats.grid import Grid
+from volbench.results.stats.segmentation import midranks
 from volbench.results.store.series import SeriesKey
 
 P95 = SeriesKey(source="client", metric="latency_ms_p95")
@@ -224,3 +226,18 @@ def test_a_metric_that_is_no_rate_is_never_made_to_correlate_by_the_throughput()
         pooled([cell_correlations(grid, latency, is_closed=closed)]) for closed in (True, False)
     )
     assert closed.rho == opened.rho
+
+
+def test_what_all_metrics_are_compared_with_is_ranked_once_for_each_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranked: list[int] = []
+
+    def counted(values: np.ndarray) -> np.ndarray:
+        ranked.append(len(values))
+        return midranks(values)
+
+    monkeypatch.setattr(association, "midranks", counted)
+    metrics = {f"metric_{number}": walk(number) for number in range(20)}
+    of_disk = grid(p95=walk(31), **metrics)
+    closed = Grid(t_s=of_disk.t_s, width_s=1.0, columns={**of_disk.columns, association.THROUGHPUT: walk(32)})
+    assert len(cell_correlations(closed, P95, is_closed=True)) == 20
+    assert len(ranked) == (20 + 2) * len(association.LAGS)

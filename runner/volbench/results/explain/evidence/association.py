@@ -181,7 +181,7 @@ def cell_correlations(
     target = grid.columns.get(latency)
     if target is None:
         return {}
-    ranked_latency: _RankedLatency = {}
+    companions: _Companions = {}
     throughput = grid.columns.get(THROUGHPUT) if is_closed else None
     return {
         key: by_lag
@@ -192,7 +192,7 @@ def cell_correlations(
             by_lag := _by_lag(
                 column[:INTERVALS_MAX],
                 target[:INTERVALS_MAX],
-                ranked_latency,
+                companions,
                 None if throughput is None else throughput[:INTERVALS_MAX],
                 is_rate=is_rate(key.metric),
                 reach=_reach(grid, key, target),
@@ -276,14 +276,36 @@ def _along_of(cells: Sequence[Mapping[int, Correlation]], lag: int) -> dict[str,
     return pooled_by_cause
 
 
-_RankedLatency = dict[tuple[int, bytes], "CentredSeries"]
-"""Ranks of the latency's differences, by lag and by the pairs that are used: most metrics use the same ones."""
+_Companions = dict[tuple[int, bytes], "_Companion | None"]
+"""What is correlated with each metric, by lag and by the pairs that are used: most metrics use the same ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Companion:
+    """Ranks of the latency's differences over some pairs, and of a third series'; None: it is not taken out."""
+
+    target: CentredSeries
+    given: CentredSeries | None
+
+    @cached_property
+    def with_given(self) -> float:
+        """The correlation of the two."""
+        return 0.0 if self.given is None else self.given.correlation(self.target)
+
+
+def _companion(y: Floats, z: Floats | None) -> _Companion | None:
+    """Return the ranks of the latency and of a third series; None where the latency does not vary."""
+    if np.ptp(y) == 0:
+        return None
+    is_given = z is not None and np.isfinite(z).all() and np.ptp(z) > 0
+    given = CentredSeries(midranks(z)) if z is not None and is_given else None
+    return _Companion(target=CentredSeries(midranks(y)), given=given)
 
 
 def _by_lag(
     metric: Floats,
     target: Floats,
-    ranked_latency: _RankedLatency,
+    companions: _Companions,
     given: Floats | None,
     *,
     is_rate: bool,
@@ -294,7 +316,7 @@ def _by_lag(
 
     Args:
         metric, target: of shape (intervals,).
-        ranked_latency: the target's ranks so far.
+        companions: the ranks of target and third series so far.
         given: a third series, the throughput, whose part in both is taken out of what rises with it; None: none.
         is_rate: whether it is taken out in any case.
         reach: of the metric, for its correlations.
@@ -304,18 +326,18 @@ def _by_lag(
     dz = None if given is None else np.diff(given)
     by_lag = {}
     for lag in LAGS:
-        x, y = (dx, dy) if lag == 0 else (dx[:-lag], dy[lag:])
-        both = np.isfinite(x) & np.isfinite(y)
-        if int(both.sum()) < CELL_SAMPLES_MIN or np.ptp(x[both]) == 0 or np.ptp(y[both]) == 0:
+        end = max(0, len(dx) - lag)
+        both = np.isfinite(dx[:end]) & np.isfinite(dy[lag:])
+        if int(both.sum()) < CELL_SAMPLES_MIN:
             continue
         used = (lag, both.tobytes())
-        if used not in ranked_latency:
-            ranked_latency[used] = CentredSeries(midranks(y[both]))
-        rx, ry = CentredSeries(midranks(x[both])), ranked_latency[used]
-        rho = rx.correlation(ry)
-        if dz is not None:
-            z = (dz if lag == 0 else dz[:-lag])[both]
-            rho = _without(z, rho, rx, ry, is_rate=is_rate) if np.isfinite(z).all() and np.ptp(z) > 0 else rho
+        if used not in companions:
+            companions[used] = _companion(dy[lag:][both], None if dz is None else dz[:end][both])
+        companion, x = companions[used], dx[:end][both]
+        if companion is None or np.ptp(x) == 0:
+            continue
+        rx, ry = CentredSeries(midranks(x)), companion.target
+        rho = _without(companion, rx.correlation(ry), rx, is_rate=is_rate)
         along = {
             cause: moved
             for cause, column in counterparts.items()
@@ -343,7 +365,7 @@ def moves_with(column: Floats, target: Floats) -> float | None:
     return CentredSeries(midranks(x[both])).correlation(CentredSeries(midranks(y[both])))
 
 
-def _without(given: Floats, rho: float, metric: CentredSeries, target: CentredSeries, *, is_rate: bool) -> float:
+def _without(companion: _Companion, rho: float, metric: CentredSeries, *, is_rate: bool) -> float:
     """Return the partial correlation of two ranked series, without what a third one explains of both.
 
     What is no rate and does not rise with the third one, or not as the target does, does not follow it: its
@@ -351,8 +373,9 @@ def _without(given: Floats, rho: float, metric: CentredSeries, target: CentredSe
 
     Source: Kendall and Stuart, The Advanced Theory of Statistics, volume 2, chapter 27.
     """
-    ranked = CentredSeries(midranks(given))
-    with_metric, with_target = ranked.correlation(metric), ranked.correlation(target)
+    if companion.given is None:
+        return rho
+    with_metric, with_target = companion.given.correlation(metric), companion.with_given
     if not is_rate and (with_metric <= 0 or rho * with_target <= 0):
         return rho
     left = (1 - with_metric**2) * (1 - with_target**2)
