@@ -69,6 +69,8 @@ def _cheaper(answer: Recommendation, prices: Prices) -> Iterator[str]:
         yield f"It is the cheapest: {text} {percent(answer.cheaper.keeps)} ({_forecast(answer.cheaper)})."
         return
     yield f"A cheaper one may do: {text} {percent(answer.cheaper.keeps)} ({_forecast(answer.cheaper)})."
+    if answer.cheaper.is_refuted:
+        yield f"A check contradicts that, and says that it breaks the objective: {_refutation(answer.cheaper)}."
     if answer.measurement:
         yield f"What would decide: {answer.measurement}"
 

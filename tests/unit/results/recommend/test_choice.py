@@ -14,6 +14,7 @@ from volbench.results.recommend.catalogue import Candidate, candidates
 from volbench.results.recommend.choice import SAVING_MAX, recommend
 from volbench.results.recommend.evidence import Check, Setting
 from volbench.results.recommend.goal import SURE_MIN, Chance, Goal, chance_below
+from volbench.results.report.recommendation import sentences
 
 GOAL = Goal(p95_s=0.02)
 GP3 = candidates(load_prices(), size_bytes=100 << 30, profiles=("ebs-gp3",))
@@ -83,6 +84,16 @@ def test_a_check_that_holds_on_a_cheaper_volume_takes_the_word_cheapest_away() -
     answer = recommend(Stated(keeps={6000: 0.97}, checked=cheaper), GP3, GOAL)
     assert answer.chosen is not None
     assert not answer.is_cheapest
+
+
+@pytest.mark.parametrize("verdict", [False, None])
+def test_a_check_that_refutes_a_cheaper_volume_is_told_next_to_its_chance(verdict: bool | None) -> None:
+    every = {int(item.options["iops"]): verdict for item in GP3 if int(item.options["iops"]) < 6000}
+    answer = recommend(Stated(keeps={5000: 0.5, 6000: 0.97}, checked=every), GP3, GOAL)
+    text = "\n".join(sentences(answer, load_prices()))
+    assert "A cheaper one may do" in text
+    told = "A check contradicts that, and says that it breaks the objective: as stated."
+    assert (told in text) == (verdict is False)
 
 
 def test_a_forecast_that_is_too_wide_to_buy_by_is_refused() -> None:
