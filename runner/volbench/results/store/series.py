@@ -399,12 +399,12 @@ def _numbers(path: Path, batch: pa.RecordBatch, names: _Names, selection: _Selec
 def _distinct(codes: NDArray[np.int64], bound: int) -> tuple[list[int], NDArray[np.intp]]:
     """The distinct ones of codes from 0 to below a bound, ascending, and the place of each code among them."""
     if bound > _CODES_COUNTED:
-        distinct, places = np.unique(codes, return_inverse=True)
-        return distinct.tolist(), places.reshape(-1)
+        distinct, positions = np.unique(codes, return_inverse=True)
+        return distinct.tolist(), positions.reshape(-1)
     present = np.flatnonzero(np.bincount(codes, minlength=bound))
-    places = np.zeros(bound, np.intp)
-    places[present] = np.arange(len(present))
-    return present.tolist(), places[codes]
+    positions = np.zeros(bound, np.intp)
+    positions[present] = np.arange(len(present))
+    return present.tolist(), positions[codes]
 
 
 def _encoded(names: pa.Array) -> pa.DictionaryArray:

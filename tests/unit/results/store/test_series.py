@@ -213,9 +213,9 @@ def test_each_row_has_its_series_whether_codes_are_sorted_or_counted(
     """Sorting the names of all rows was a tenth of what a report of a long run takes."""
     monkeypatch.setattr(series_module, "_CODES_COUNTED", counted_max)
     codes = np.random.default_rng(4).integers(0, 40, 500) * 7
-    distinct, places = series_module._distinct(codes, 280)
+    distinct, positions = series_module._distinct(codes, 280)
     assert distinct == sorted(set(codes.tolist()))
-    assert np.array(distinct)[places].tolist() == codes.tolist()
+    assert np.array(distinct)[positions].tolist() == codes.tolist()
     assert read_series(file)[IOPS].value.tolist() == [10.0, 30.0, 20.0, 5.0]
 
 
