@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.results.response.samples import CellSamples, Counted, retimed
+from volbench.results.response.samples import CellSamples, Counted, by_transaction, retimed
 
 Floats = NDArray[np.float64]
 _FINE = 10
@@ -27,6 +27,8 @@ class Load:
         waits: by term, how often a transaction waits.
         cpu_ms: of a transaction.
         noise: relative deviation of what a second's transactions take beside their waits.
+        cpu_wait_ms: that a transaction waits for a CPU while it waits for nothing else; the longer its waits, the
+            shorter, in proportion to the load's rate.
     """
 
     waits: Mapping[str, float]
@@ -34,6 +36,7 @@ class Load:
     threads: int = 4
     noise: float = 0.05
     volume: str = "v"
+    cpu_wait_ms: float = 0.0
     counted: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -69,9 +72,11 @@ def cell(
     real = {
         term: values[:size] * (1 + jitter * rng.standard_normal(size)) + pause for term, values in awaits_ms.items()
     }
-    fine_ms = (
+    alone_ms = (
         load.cpu_ms + 5 * pause + sum((load.waits.get(term, 0.0) * real[term] for term in real), np.zeros(size))
     )
+    waited_ms = load.cpu_wait_ms * load.cpu_ms / alone_ms
+    fine_ms = alone_ms + waited_ms
     ended = load.threads * 1000 / _FINE / fine_ms
     latency = _seconds(fine_ms, ended, 0) * (1 + load.noise * rng.standard_normal(size // _FINE))
     shift = round(offset_s * _FINE)
@@ -88,6 +93,7 @@ def cell(
         signals={term: values[:size].reshape(-1, _FINE).mean(axis=1) for term, values in (signals or {}).items()},
         seen_signals={term: _seconds(values[:size], ended, shift) for term, values in (signals or {}).items()},
         slots=_slots(signals, size) if signals else None,
+        cpu_wait_ms=_by_transaction(waited_ms, ended, shift) if load.cpu_wait_ms else None,
     )
 
 
@@ -108,6 +114,14 @@ def _seconds(values: Floats, weights: Floats, shift: int) -> Floats:
     spent = np.add.reduceat(values * weights, edges[:-1])
     ends = np.arange(0, len(values) + 1, _FINE)
     return retimed(edges.astype(float), 1000 * done, spent / done, ends.astype(float))
+
+
+def _by_transaction(values: Floats, ended: Floats, shift: int) -> Floats:
+    """Return what tasks waited by transaction, as a sampler `shift` tenths later counts it."""
+    edges = np.concatenate([[0], np.arange(shift or _FINE, len(values), _FINE), [len(values)]])
+    spent = np.add.reduceat(values * ended, edges[:-1])
+    ends = np.arange(0, len(values) + 1, _FINE)
+    return by_transaction(edges.astype(float), spent, ends.astype(float), ended.reshape(-1, _FINE).sum(axis=1))
 
 
 def covers(interval: Sequence[float], truth: float) -> bool:

@@ -64,21 +64,30 @@ def reports(directory: Path) -> Iterator[Report]:
 
 def table(out: Path) -> Iterator[str]:
     """Yield a row for each seed, load and wait; then how many slopes hold their count."""
-    yield "| seed | server | load | each ms of | costs, ms | counted | method | holds | width |"
-    yield "|--:|---|---|---|---|---|---|---|--:|"
+    yield (
+        "| seed | server | load | each ms of | costs, ms | counted | method | holds | width |"
+        " without waits for CPUs | holds |"
+    )
+    yield "|--:|---|---|---|---|---|---|---|--:|---|---|"
     scored: list[tuple[str, bool, float]] = []
+    without: list[tuple[str, bool, float]] = []
     for directory in sorted(out.glob("seed-*")):
         for report in reports(directory):
             server = f"{report.server.flavor} {report.server.version}" if report.server else "unknown"
             for row in report.responses:
                 if row.statistic == "mean" and not row.query and row.counted is not None and row.ci is not None:
                     scored.append(score(row))
+                    if row.less_cpu_wait is not None:
+                        without.append(score(less_cpu_wait(row)))
                     yield line(directory.name.removeprefix("seed-"), server, row)
             for missing in report.undetermined_responses:
                 seed = directory.name.removeprefix("seed-")
-                yield f"| {seed} | {server} | {missing.step} | | | | | {missing.reason} | |"
+                yield f"| {seed} | {server} | {missing.step} | | | | | {missing.reason} | | | |"
     yield ""
     yield from summary(scored)
+    if without:
+        yield "Without waits for CPUs:"
+        yield from summary(without)
 
 
 def score(row: ResponseRow) -> tuple[str, bool, float]:
@@ -89,17 +98,30 @@ def score(row: ResponseRow) -> tuple[str, bool, float]:
     return row.term, ci[0] <= counted[1] and counted[0] <= ci[1], (ci[1] - ci[0]) / max(abs(row.slope), 1e-9)
 
 
+def less_cpu_wait(row: ResponseRow) -> ResponseRow:
+    """Return the row with the slope of the latency less the wait for CPUs, which it must have."""
+    return row.model_copy(update={"slope": row.less_cpu_wait, "ci": row.less_cpu_wait_ci})
+
+
 def line(seed: str, server: str, row: ResponseRow) -> str:
     """Return one slope as a row of the table."""
     _, holds, width = score(row)
     low, high = row.counted or (0.0, 0.0)
     counted = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-    interval = "" if row.ci is None else f" [{row.ci[0]:.3g}, {row.ci[1]:.3g}]"
-    verdict = "yes" if holds else f"**no**: {row.agreement}"
-    return (
-        f"| {seed} | {server} | {row.step} | {row.term} | {row.slope:.3g}{interval} | {counted} | {row.method} |"
-        f" {verdict} | {width:.0%} |"
-    )
+    is_below = row.ci is not None and row.ci[1] < low
+    verdict = "yes" if holds else f"**no**: {'below' if is_below else 'above'}"
+    cells = [seed, server, row.step, row.term, slope(row), counted, row.method, verdict, f"{width:.0%}"]
+    if row.less_cpu_wait is None:
+        cells += ["", ""]
+    else:
+        less = less_cpu_wait(row)
+        cells += [slope(less), "yes" if score(less)[1] else "**no**"]
+    return f"| {' | '.join(cells)} |"
+
+
+def slope(row: ResponseRow) -> str:
+    """Return a slope with its interval."""
+    return f"{row.slope:.3g}" + ("" if row.ci is None else f" [{row.ci[0]:.3g}, {row.ci[1]:.3g}]")
 
 
 def summary(scored: Sequence[tuple[str, bool, float]]) -> Iterator[str]:

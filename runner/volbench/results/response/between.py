@@ -36,6 +36,7 @@ import numpy as np
 
 from volbench.results.response.least_squares import Fit, effects, fit
 from volbench.results.response.left_out import Floats, Ints, less_means
+from volbench.results.response.model import Interval
 from volbench.results.response.samples import Counted, Rows
 from volbench.results.stats.student_t import t_quantile
 
@@ -50,15 +51,6 @@ FREEDOM_MAX = 500.0
 """From here on Student's t is a normal distribution to three digits."""
 INTERCEPT_MIN = 0.1
 """Of the fastest volume's latency: what waits leave at least, however steep the line."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Interval:
-    """A slope, from `low` to `high`."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,7 +126,9 @@ def _at_level(cell: CellSamples, level: float) -> CellSamples:
     No count belongs to it: slow transactions are those with more or longer waits than others.
     """
     unknown = np.full(len(cell), np.nan)
-    return replace(cell, latency_ms=cell.latency_quantiles_ms.get(level, unknown), counted={}, cpu_ms=None)
+    return replace(
+        cell, latency_ms=cell.latency_quantiles_ms.get(level, unknown), counted={}, cpu_ms=None, cpu_wait_ms=None
+    )
 
 
 def _tells_all(response: Response | NoResponse, terms: Sequence[str]) -> bool:

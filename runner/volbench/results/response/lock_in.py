@@ -11,6 +11,11 @@ give the slopes b of `latency = a + sum of b x await` by `q b = p` (indirect lea
 awaits it is two-stage least squares). What is not in step with the signal averages out of both: other programs,
 checkpoints, measurement noise. A cycle is four slots, one in each state, so that slow drifts fall out as well.
 
+The wait for CPUs follows the signal as well, since sessions that wait for a read want no CPU: b is what a
+millisecond costs in all, with what it saves elsewhere. The wait for CPUs has an answer r of its own, on the
+samplers' clock, and `q b = p - r` gives the slope without it, which is the number of waits. No row's wait for CPUs
+is a regressor, which would be biased, as machine and load move both: only answers to the signal are subtracted.
+
 The interval is the jackknife over slots (CR3), since errors of one slot depend on each other.
 """
 
@@ -48,7 +53,14 @@ class _Reduced:
         return np.asarray(np.linalg.solve(self.free, left[..., None])[..., 0], dtype=np.float64)
 
 
-def locked_fit(rows: Rows, free: Sequence[str], counted_terms: Sequence[str], held_waits: Floats) -> Fit | None:
+def locked_fit(
+    rows: Rows,
+    free: Sequence[str],
+    counted_terms: Sequence[str],
+    held_waits: Floats,
+    *,
+    less_cpu_wait: bool = False,
+) -> Fit | None:
     """Return the slopes of awaits that follow signals of their own; None where they do not, or slots are too few.
 
     Args:
@@ -56,6 +68,7 @@ def locked_fit(rows: Rows, free: Sequence[str], counted_terms: Sequence[str], he
         free: terms whose slopes are wanted, each with a signal that no other has.
         counted_terms: terms whose slopes stand at `held_waits`, shape (h,).
         held_waits: ms of latency per ms of each held await.
+        less_cpu_wait: hold the wait for CPUs as well, each ms of which is one of the latency.
     """
     _, slot = np.unique(rows.block, return_inverse=True)
     cycles, cycle = np.unique(rows.cycle, return_inverse=True)
@@ -64,8 +77,12 @@ def locked_fit(rows: Rows, free: Sequence[str], counted_terms: Sequence[str], he
     if slots < CLUSTERS_MIN or freedom < 1:
         return None
     of_free, of_held = ([rows.terms.index(term) for term in terms] for terms in (free, counted_terms))
+    awaits_ms = rows.awaits_ms[:, [*of_free, *of_held]]
+    if less_cpu_wait:
+        awaits_ms = np.column_stack([awaits_ms, rows.cpu_wait_ms])
+        held_waits = np.append(held_waits, 1.0)
     client = np.column_stack([rows.signal[:, of_free], rows.latency_ms])
-    sampler = np.column_stack([rows.seen_signal[:, of_free], rows.awaits_ms[:, [*of_free, *of_held]]])
+    sampler = np.column_stack([rows.seen_signal[:, of_free], awaits_ms])
     of_client, of_sampler = (products(columns, rows.weights, cycle, slot) for columns in (client, sampler))
     all_products, without = (_reduced(*sums, len(free)) for sums in zip(of_client, of_sampler, strict=True))
     if all_products is None or without is None:
@@ -80,7 +97,7 @@ def locked_fit(rows: Rows, free: Sequence[str], counted_terms: Sequence[str], he
     if (np.diag(all_products.free) < FOLLOWED_MIN * answer_errors).any():
         return None
     share = rows.weights / rows.weights.sum()
-    counted_ms = float(share @ rows.awaits_ms[:, [*of_free, *of_held]] @ np.concatenate([slopes, held_waits]))
+    counted_ms = float(share @ awaits_ms @ np.concatenate([slopes, held_waits]))
     return Fit(
         slopes=slopes,
         covariance=np.asarray(shrink * changes.T @ changes),

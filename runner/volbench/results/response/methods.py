@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volbench.core.base.text import part_of
-from volbench.results.response.between import Interval, between_intervals
+from volbench.results.response.between import between_intervals
 from volbench.results.response.least_squares import Fit, fit
 from volbench.results.response.left_out import Floats, Ints
 from volbench.results.response.lock_in import locked_fit
-from volbench.results.response.model import Method, Response, Slope
+from volbench.results.response.model import Interval, Method, Response, Slope
 from volbench.results.response.samples import WINDOW_INTERVALS, CellSamples, Counted, Rows, rows_of
 
 CONFIDENCE = 0.95
@@ -87,16 +87,33 @@ def _fitted(rows: Rows, method: Method) -> Response | None:
         intervals = between_intervals(rows, free, known_counts, groups, CONFIDENCE)
     else:
         intervals = _hulls(rows, free, known_counts, groups, method)
-    return None if intervals is None else _response(rows, intervals, free, counted_terms, counted, method, groups)
+    if intervals is None:
+        return None
+    response = _response(rows, intervals, free, counted_terms, counted, method, groups)
+    if method != "signal" or not np.isfinite(rows.cpu_wait_ms).all():
+        return response
+    hulls = _hulls(rows, free, known_counts, groups, method, less_cpu_wait=True)
+    less_cpu_wait = dict(zip(free, hulls or [], strict=False))
+    slopes = (replace(slope, less_cpu_wait=less_cpu_wait.get(slope.term)) for slope in response.slopes)
+    return replace(response, slopes=tuple(slopes))
 
 
 def _hulls(
-    rows: Rows, free: Sequence[str], counted_terms: Mapping[str, Counted], groups: Ints, method: Method
+    rows: Rows,
+    free: Sequence[str],
+    counted_terms: Mapping[str, Counted],
+    groups: Ints,
+    method: Method,
+    *,
+    less_cpu_wait: bool = False,
 ) -> list[Interval] | None:
     """Return each free slope, from the lowest to the highest end that is possible: it may be anything between.
 
     Held waits may be as many as the least or the most of their counts, and of the tasks' CPU time none or all may
     be the transactions'. None where the rows do not determine the slopes.
+
+    Args:
+        less_cpu_wait: by a signal, the slopes of the latency less the wait for CPUs.
     """
     ends = [[_middle(count) for count in counted_terms.values()]]
     if counted_terms:
@@ -104,7 +121,7 @@ def _hulls(
     fits = []
     for waits in map(np.asarray, ends):
         if method == "signal":
-            fits.append(locked_fit(rows, free, list(counted_terms), waits))
+            fits.append(locked_fit(rows, free, list(counted_terms), waits, less_cpu_wait=less_cpu_wait))
             continue
         latency_ms = rows.latency_ms - rows.awaits_ms[:, [rows.terms.index(term) for term in counted_terms]] @ waits
         fits.append(_fit(rows, latency_ms, free, groups))

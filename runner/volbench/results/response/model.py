@@ -18,11 +18,22 @@ report has a dozen slopes, and of a dozen 95 % intervals one misses in every sec
 
 
 @dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A slope, from `low` to `high`."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Slope:
     """Milliseconds of latency for each millisecond of one await, with its 95 % interval.
 
     Args:
         counted: waits by the server's count, as they would bend the slope; None: it counts none.
+        less_cpu_wait: the same of the latency less the tasks' wait for CPUs; None: nobody timed it, or no signal
+            tells what moves it.
         await_ms: mean; `moved_ms`: its 10th and 90th percentile.
         is_held: the data do not tell it from another term; it stands at its count and has no interval of its own.
         variance_share: of the latency's variance from interval to interval, that this await explains.
@@ -37,25 +48,31 @@ class Slope:
     moved_ms: tuple[float, float]
     is_held: bool = False
     variance_share: float = 0.0
+    less_cpu_wait: Interval | None = None
 
     @property
     def is_sharp(self) -> bool:
         """Whether the interval is narrow enough to say something about the count."""
-        scale = max(abs(self.value), self.counted.low if self.counted else 0.0)
-        return not self.is_held and (self.high - self.low) / 2 <= SHARP_MAX * scale
+        return self._is_narrow(self.value, self.low, self.high)
 
     @property
     def agreement(self) -> Agreement:
-        """How the slope stands to the counted waits."""
+        """How the slope stands to the counted waits: less the wait for CPUs, where that is known."""
         if self.counted is None or self.is_held:
             return "open"
-        if self.value + CONTRADICTION * (self.high - self.value) < self.counted.low:
+        waits = self.less_cpu_wait or Interval(value=self.value, low=self.low, high=self.high)
+        if waits.value + CONTRADICTION * (waits.high - waits.value) < self.counted.low:
             return "below"
-        if self.value - CONTRADICTION * (self.value - self.low) > self.counted.high:
+        if waits.value - CONTRADICTION * (waits.value - waits.low) > self.counted.high:
             return "above"
-        meets = self.low <= self.counted.high and self.counted.low <= self.high
+        meets = waits.low <= self.counted.high and self.counted.low <= waits.high
         is_counted = self.counted.low > 0 or self.counted.high == 0
-        return "agrees" if meets and self.is_sharp and is_counted else "open"
+        is_narrow = self._is_narrow(waits.value, waits.low, waits.high)
+        return "agrees" if meets and is_narrow and is_counted else "open"
+
+    def _is_narrow(self, value: float, low: float, high: float) -> bool:
+        scale = max(abs(value), self.counted.low if self.counted else 0.0)
+        return not self.is_held and (high - low) / 2 <= SHARP_MAX * scale
 
 
 @dataclass(frozen=True, kw_only=True)

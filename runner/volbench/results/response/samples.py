@@ -59,6 +59,7 @@ class CellSamples:
         seen_signals: by term, the same share over the sampler's intervals that an await was put together from.
         slots: number of the modulation's slot that each interval began in.
         cpu_ms: by how long the cell's tasks ran or waited for a CPU, for each transaction that ended.
+        cpu_wait_ms: by how long the tasks of server and client waited for one, on the client's clock.
         counted: by term, over the whole step.
         operations: by term, completed over the whole step; for weighing.
         latency_quantiles_ms: by level (0.95), the quantile of the transactions that ended in an interval.
@@ -77,6 +78,7 @@ class CellSamples:
     seen_signals: Mapping[str, Floats] = field(default_factory=dict)
     slots: Ints | None = None
     cpu_ms: Floats | None = None
+    cpu_wait_ms: Floats | None = None
     operations: Mapping[str, float] = field(default_factory=dict)
     latency_quantiles_ms: Mapping[float, Floats] = field(default_factory=dict)
     step_quantiles_ms: Mapping[float, float] = field(default_factory=dict)
@@ -90,8 +92,9 @@ class Rows:
     """Samples of several cells one below the other. Shapes (n,) and (n, terms).
 
     `smoothed_ms` is each await as the mean over more neighbouring intervals; `signal` the modulation, `seen_signal`
-    what the samplers saw of it, `cycle` the group of slots; `cpu_ms` time on or before a CPU, NaN where it is not
-    known; `counted_low` and `counted_high` the counts of the row's cell, NaN where there are none.
+    what the samplers saw of it, `cycle` the group of slots; `cpu_ms` time on or before a CPU, `cpu_wait_ms`
+    before one, NaN where they are not known; `counted_low` and `counted_high` the counts of the row's cell, NaN
+    where there are none.
     """
 
     terms: tuple[str, ...]
@@ -102,6 +105,7 @@ class Rows:
     signal: Floats
     seen_signal: Floats
     cpu_ms: Floats
+    cpu_wait_ms: Floats
     counted_low: Floats
     counted_high: Floats
     cycle: Ints
@@ -132,12 +136,35 @@ def retimed(t_s: Floats, operations: Floats, await_ms: Floats, ends_s: Floats) -
 
     The result has shape (n,), NaN where fewer than OPERATIONS_MIN completed.
     """
-    done, spent_ms = (
-        np.diff(np.interp(ends_s, t_s, np.concatenate([[0.0], np.cumsum(amount)])))
-        for amount in (operations, operations * await_ms)
-    )
+    done, spent_ms = (amounts_within(t_s, amount, ends_s) for amount in (operations, operations * await_ms))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(done >= OPERATIONS_MIN, spent_ms / done, np.nan), dtype=np.float64)
+
+
+def amounts_within(t_s: Floats, amounts: Floats, ends_s: Floats) -> Floats:
+    """Return what a sampler counted, on intervals that begin and end at other moments: `retimed` says how."""
+    return np.asarray(np.diff(np.interp(ends_s, t_s, np.concatenate([[0.0], np.cumsum(amounts)]))))
+
+
+def by_transaction(t_s: Floats, amounts: Floats, ends_s: Floats, finished: Floats) -> Floats:
+    """Return what a sampler counted for each transaction, on the client's intervals, as `retimed` has mean times.
+
+    Transactions are read off at the sampler's moments first, and then both at the client's: what a change of the
+    load smears is the same in both, and in what the sampler saw of a signal.
+
+    Args:
+        t_s, amounts, ends_s: as `retimed` has them.
+        finished: transactions of the wanted intervals, shape (n,); before and after, as many as beside it.
+
+    The result has shape (n,), NaN where fewer than OPERATIONS_MIN ended or no sample is.
+    """
+    widths_s = np.diff(ends_s)
+    wide_s = np.concatenate([[ends_s[0] - 2 * widths_s[0]], ends_s, [ends_s[-1] + 2 * widths_s[-1]]])
+    counts = np.concatenate([[2 * finished[0]], finished, [2 * finished[-1]]])
+    ended = amounts_within(t_s, amounts_within(wide_s, counts, t_s), ends_s)
+    is_known = (ended >= OPERATIONS_MIN) & (ends_s[:-1] >= t_s[0]) & (ends_s[1:] <= t_s[-1])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(is_known, amounts_within(t_s, amounts, ends_s) / ended, np.nan))
 
 
 def smoothed(values: Floats, weights: Floats, intervals: int) -> Floats:
@@ -197,7 +224,7 @@ def _rows_of_cell(
     else:
         apart = np.all([_is_level(values) for values in awaits.values()], axis=0)
     used, latency = is_known & apart, cell.latency_ms
-    cpu = _cpu_ms(cell)
+    cpu = _filled(cell, cell.cpu_ms)
     if not is_modulated and used.sum() < LEVEL_SHARE_MIN * is_known.sum():
         used, weights = is_known, np.where(is_known, cell.finished, 0.0)
         latency, cpu = (smoothed(values, weights, WINDOW_INTERVALS) for values in (latency, cpu))
@@ -221,6 +248,7 @@ def _rows_of_cell(
         "signal": columns(signals),
         "seen_signal": columns(signals_seen),
         "cpu_ms": cpu[used],
+        "cpu_wait_ms": _filled(cell, cell.cpu_wait_ms)[used],
         "counted_low": counts("low"),
         "counted_high": counts("high"),
         "block": slots[used],
@@ -228,20 +256,20 @@ def _rows_of_cell(
     }
 
 
-def _cpu_ms(cell: CellSamples) -> Floats:
-    """Return the tasks' CPU time by transaction, shape (n,), with the mean where an interval lacks it.
+def _filled(cell: CellSamples, cpu_ms: Floats | None) -> Floats:
+    """Return tasks' time by transaction, shape (n,), with the mean where an interval lacks it.
 
     NaN throughout where fewer intervals than CPU_KNOWN_MIN have it.
     """
     unknown = np.full(len(cell), np.nan)
-    if cell.cpu_ms is None:
+    if cpu_ms is None:
         return unknown
     ended = cell.finished > 0
-    is_known = ended & np.isfinite(cell.cpu_ms)
+    is_known = ended & np.isfinite(cpu_ms)
     if not is_known.any() or is_known.sum() < CPU_KNOWN_MIN * ended.sum():
         return unknown
-    mean_ms = np.average(cell.cpu_ms[is_known], weights=cell.finished[is_known])
-    return np.asarray(np.where(is_known, cell.cpu_ms, mean_ms), dtype=np.float64)
+    mean_ms = np.average(cpu_ms[is_known], weights=cell.finished[is_known])
+    return np.asarray(np.where(is_known, cpu_ms, mean_ms), dtype=np.float64)
 
 
 def _is_level(values: Floats) -> NDArray[np.bool_]:

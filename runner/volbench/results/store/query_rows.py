@@ -288,8 +288,10 @@ def _responses(report: Report, run: RunRecord) -> Iterator[Row]:
     for row in report.responses:
         low, high = row.ci or (None, None)
         counted_low, counted_high = row.counted or (None, None)
-        values = row.model_dump(exclude={"ci", "counted", "moved_ms", "notes"})
+        less_low, less_high = row.less_cpu_wait_ci or (None, None)
+        values = row.model_dump(exclude={"ci", "counted", "less_cpu_wait_ci", "moved_ms", "notes"})
         bounds = {"ci_low": low, "ci_high": high, "counted_low": counted_low, "counted_high": counted_high}
+        bounds |= {"less_cpu_wait_low": less_low, "less_cpu_wait_high": less_high}
         yield {**values, **bounds, "run_id": run.run_id}
 
 

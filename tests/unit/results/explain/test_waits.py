@@ -184,3 +184,16 @@ def test_percentiles_of_the_whole_step_are_those_of_its_figures() -> None:
     result = samples(latency_ms={"latency_ms_p95": 60.0, "latency_ms_mean": 24.0})
     assert result is not None
     assert result.step_quantiles_ms == {0.95: 60.0}
+
+
+def test_the_wait_for_cpus_is_of_server_and_client_without_the_sampler() -> None:
+    """Ten transactions a second; the agent's tasks and work on a CPU are not in it."""
+    delays = {"server": 0.02, "client": 0.015, "sampler": 0.005, "cell": 0.5}
+    timed = {key("tasks", "run_delay_s_per_s", who): delay for who, delay in delays.items()}
+    result = samples(timed)
+    assert result is not None
+    assert result.cpu_wait_ms is not None
+    assert result.cpu_wait_ms == pytest.approx(np.full(SECONDS, 3.0))
+    lacking = samples({name: delay for name, delay in timed.items() if name.entity != "client"})
+    assert lacking is not None
+    assert lacking.cpu_wait_ms is None

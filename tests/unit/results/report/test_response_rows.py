@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,6 +16,7 @@ from volbench.results.report.rows.response import (
     QUERIES_MAX,
     agreement_text,
     cost_text,
+    count_note,
     response_sentences,
     response_tables,
     slope_text,
@@ -53,6 +55,39 @@ def test_a_slope_that_contradicts_the_count_says_what_that_means(counted: float,
     row = response_tables(explained(view(1, counted=counted)), ["v"]).rows[0]
     assert row.agreement == agreement
     assert agreement_text(row)
+
+
+@pytest.mark.parametrize(
+    ("counted", "agreement", "sentence", "note"),
+    [
+        (
+            20.0,
+            "agrees",
+            r"ms, while its wait for CPUs falls by [\d.]+ ms \([\d.]+ \[[\d., ]+\] ms without that\), and",
+            "w",
+        ),
+        (40.0, "below", r"the 40.0 reads that the server counts, also without waits for CPUs \([\d.]+ \[", "below"),
+    ],
+)
+def test_a_wait_for_cpus_that_falls_while_reads_are_slow_is_said(
+    counted: float, agreement: str, sentence: str, note: str
+) -> None:
+    """On two CPUs a read cost 6.17 ms a ms, 7.64 without the wait for CPUs, and 7.53 are counted."""
+    rng = np.random.default_rng(1)
+    reads = square_wave(SECONDS, low_ms=0.5, high_ms=2, slot_s=4, rng=rng)
+    load = Load(waits={"read": 20.0}, counted={"read": counted}, cpu_ms=10.0, cpu_wait_ms=16.0)
+    samples = cell(load, {"read": reads}, rng=rng, signals={"read": (reads > 1).astype(float)})
+    modulated = SimpleNamespace(waits=samples, waits_by_query={}, valid=True)
+    tables = response_tables(explained(modulated), ["v"])
+    row = tables.rows[0]
+    assert (row.agreement, row.less_cpu_wait is not None) == (agreement, True)
+    assert row.ci is not None
+    assert row.ci[1] < counted
+    assert row.less_cpu_wait == pytest.approx(20.0, rel=0.05)
+    (text,) = response_sentences(tables)
+    assert re.search(sentence, text), text
+    assert note in count_note(row)
+    assert count_note(row) in "".join(response_lines(cast("Any", SimpleNamespace(responses=tables.rows)), str))
 
 
 def test_disturbed_cells_are_used_only_where_none_is_valid() -> None:

@@ -130,6 +130,40 @@ def test_a_known_signal_gives_the_slope_whatever_the_clocks_are_apart(offset_s):
     assert np.mean([slope.value for slope in slopes if slope]) == pytest.approx(20.0, rel=0.02)
 
 
+def test_a_wait_for_cpus_that_falls_while_reads_are_slow_is_told_apart_from_the_reads():
+    """While reads are slow fewer sessions want a CPU: the slope was 6.2 where 7.5 reads are counted."""
+    load = Load(waits={"read": 20.0, "log_sync": 2.0}, cpu_ms=10.0, cpu_wait_ms=16.0)
+    slopes = [response_of([modulated_cell(load, seed)]).slope("read") for seed in range(40)]
+    known = [(slope, slope.less_cpu_wait) for slope in slopes if slope and slope.less_cpu_wait]
+    assert len(known) == 40
+    assert sum(covers((less.low, less.high), 20.0) for _, less in known) >= 36
+    assert np.mean([less.value for _, less in known]) == pytest.approx(20.0, rel=0.02)
+    assert sum(covers((slope.low, slope.high), 20.0) for slope, _ in known) <= 10
+    assert sum(slope.agreement == "agrees" for slope, _ in known) >= 36
+
+
+@pytest.mark.parametrize("offset_s", [0.0, 0.3, 0.9])
+def test_the_wait_for_cpus_is_told_apart_whatever_the_clocks_are_apart(offset_s):
+    load = Load(waits={"read": 20.0, "log_sync": 2.0}, cpu_ms=10.0, cpu_wait_ms=16.0)
+    slopes = [response_of([modulated_cell(load, seed, offset_s=offset_s)]).slope("read") for seed in range(10)]
+    less = [slope.less_cpu_wait.value for slope in slopes if slope and slope.less_cpu_wait]
+    assert np.mean(less) == pytest.approx(20.0, rel=0.02)
+
+
+def test_a_count_that_the_wait_for_cpus_does_not_explain_is_still_contradicted():
+    load = Load(waits={"read": 20.0, "log_sync": 2.0}, cpu_ms=10.0, cpu_wait_ms=16.0, counted={"read": 40.0})
+    slope = response_of([modulated_cell(load, 1)]).slope("read")
+    assert slope is not None
+    assert slope.agreement == "below"
+
+
+def test_without_a_signal_nothing_tells_what_the_wait_for_cpus_comes_from():
+    rng = np.random.default_rng(3)
+    reads = square_wave(SECONDS, low_ms=0.5, high_ms=2.0, slot_s=3, rng=rng)
+    samples = cell(Load(waits={"read": 20.0}, cpu_wait_ms=16.0), {"read": reads}, rng=rng)
+    assert response_of([samples]).slopes[0].less_cpu_wait is None
+
+
 def test_a_volume_that_does_not_follow_its_signal_gives_no_slope():
     """A queue at a limit hides the latency that was changed: what moves the await then is no signal."""
     rng = np.random.default_rng(11)

@@ -105,6 +105,7 @@ def modulated_rows(rows: int, slots: int) -> Rows:
         signal=signal,
         seen_signal=seen,
         cpu_ms=unknown[:, 0],
+        cpu_wait_ms=unknown[:, 0],
         counted_low=unknown,
         counted_high=unknown,
         cycle=block // 4,

@@ -25,7 +25,14 @@ class ResponseRow(Record):
     counted: tuple[float, float] | None = Field(
         default=None, description="Waits by the server's count, at least and at most; null: it counts none."
     )
-    agreement: Literal["agrees", "below", "above", "open"] = "open"
+    agreement: Literal["agrees", "below", "above", "open"] = Field(
+        default="open", description="Of the count with the slope, less the wait for CPUs where that is known."
+    )
+    less_cpu_wait: float | None = Field(
+        default=None,
+        description="The slope of the latency less what tasks of server and client wait for CPUs; null: not known.",
+    )
+    less_cpu_wait_ci: tuple[float, float] | None = Field(default=None, description="Its 95 % interval.")
     await_ms: float = Field(description="Mean waiting time.")
     moved_ms: tuple[float, float] = Field(description="Its 10th and 90th percentile over the intervals.")
     latency_ms: float = Field(description="Mean of what was estimated, over the same intervals.")

@@ -20,13 +20,13 @@ import numpy as np
 
 from volbench.core.records.cell import StepResult
 from volbench.core.records.modulation import Modulation, SignalKind, modulation_of
-from volbench.core.records.named_metrics import Client, Innodb, NamedMetric, PerformanceSchema
+from volbench.core.records.named_metrics import Client, Innodb, NamedMetric, PerformanceSchema, Tasks
 from volbench.results.explain.accounts.interval_latencies import IntervalLatencies
 from volbench.results.explain.accounts.queries import query_costs
 from volbench.results.explain.case import Case
-from volbench.results.explain.evidence.processors import CELL, SERVER, task_use
+from volbench.results.explain.evidence.processors import CELL, CLIENT, SAMPLER, SERVER, task_use
 from volbench.results.response.left_out import Ints
-from volbench.results.response.samples import CellSamples, Counted, retimed
+from volbench.results.response.samples import CellSamples, Counted, by_transaction, retimed
 from volbench.results.response.signal import slow_share
 from volbench.results.stats.grid import Floats
 from volbench.results.store.series import Series, SeriesKey
@@ -91,6 +91,7 @@ def samples_of(
         seen_signals=seen,
         slots=slots,
         cpu_ms=_cpu_ms(case, finished, CELL),
+        cpu_wait_ms=_cpu_wait_ms(series, edges, finished),
         latency_quantiles_ms={} if latencies is None else latencies.quantiles_ms,
         step_quantiles_ms={
             level: case.latency_ms[metric.name]
@@ -231,6 +232,29 @@ def _cpu_ms(case: Case, finished: Floats, who: str) -> Floats | None:
         return np.asarray(
             np.where(finished > 0, 1000 * (use.used + use.delay) * case.grid.width_s / finished, np.nan)
         )
+
+
+def _cpu_wait_ms(series: Mapping[SeriesKey, Series], ends_s: Floats, finished: Floats) -> Floats | None:
+    """Return how long tasks of server and client waited for a CPU, by transaction; None where nobody timed it.
+
+    Time on a CPU is not in it: the same work takes it however long a read is, and work that is done once a second
+    is shared by fewer transactions while reads are slow.
+    """
+    rates = [series.get(SeriesKey.of(Tasks.run_delay_s_per_s, who)) for who in (SERVER, CLIENT, SAMPLER)]
+    server, client, sampler = (_by_transaction(rate, ends_s, finished) for rate in rates)
+    if server is None or client is None:
+        return None
+    own = client if sampler is None else np.maximum(0.0, client - np.nan_to_num(sampler))
+    return np.asarray(1000 * (server + own))
+
+
+def _by_transaction(rate: Series | None, ends_s: Floats, finished: Floats) -> Floats | None:
+    """Return the seconds of a rate in s/s for each transaction; None where it is not known in every sample."""
+    if rate is None or len(rate.t_s) < 2 or not np.isfinite(rate.value).all():
+        return None
+    length_s = np.diff(rate.t_s, prepend=2 * rate.t_s[0] - rate.t_s[1])
+    clock_s = np.concatenate([[rate.t_s[0] - length_s[0]], rate.t_s])
+    return by_transaction(clock_s, rate.value * length_s, ends_s, finished)
 
 
 def _by_little(case: Case, finished: Floats) -> Floats | None:

@@ -95,7 +95,7 @@ _FILTERS = (
         wording.window_text,
     ),
     *(storage_classes.recovery, storage_classes.loss_text, storage_classes.notes, storage_classes.standing_text),
-    *(response.counted_text, response.cost_text, response.slope_text),
+    *(response.counted_text, response.count_note, response.cost_text, response.slope_text),
     *(breakable, effects_note, fact, nothing_text, packed, remark_on, sentence, sharing_lines, signed),
 )
 """Templates call them by their own names."""

@@ -155,16 +155,44 @@ def agreement_text(row: ResponseRow) -> str:
     if row.counted is None or row.agreement == "open":
         return ""
     if row.agreement == "agrees":
-        return f"and the server counts {counted_text(row)} {waits} of one"
+        count = f"and the server counts {counted_text(row)} {waits} of one"
+        return f"{_cpu_wait_text(row)}, {count}" if agrees_without_cpu_wait(row) else count
+    also = "" if row.less_cpu_wait is None else f", also without waits for CPUs ({_less_cpu_wait_text(row)} ms)"
     if row.agreement == "below":
         return (
-            f"less than the {counted_text(row)} {waits} that the server counts: some may run in parallel or ahead,"
-            " or the volumes differ in more than their waits"
+            f"less than the {counted_text(row)} {waits} that the server counts{also}: some may run in parallel or"
+            " ahead, or the volumes differ in more than their waits"
         )
     return (
-        f"more than the {counted_text(row)} {waits} that the server counts: others wait meanwhile, for locks or in"
-        " a queue"
+        f"more than the {counted_text(row)} {waits} that the server counts{also}: others wait meanwhile, for locks"
+        " or in a queue"
     )
+
+
+def count_note(row: ResponseRow) -> str:
+    """Return in a word or two how the slope stands to the server's count; empty where it agrees or is open."""
+    if row.agreement in ("below", "above"):
+        return row.agreement
+    return f"{number(row.less_cpu_wait or 0)} without waits for CPUs" if agrees_without_cpu_wait(row) else ""
+
+
+def agrees_without_cpu_wait(row: ResponseRow) -> bool:
+    """Return whether the count agrees with the slope only without what it saves or adds before CPUs."""
+    if row.agreement != "agrees" or row.less_cpu_wait is None or row.counted is None or row.ci is None:
+        return False
+    return row.ci[1] < row.counted[0] or row.counted[1] < row.ci[0]
+
+
+def _cpu_wait_text(row: ResponseRow) -> str:
+    change = row.slope - (row.less_cpu_wait or 0)
+    verb = "falls" if change < 0 else "rises"
+    return (
+        f"while its wait for CPUs {verb} by {number(abs(change))} ms ({_less_cpu_wait_text(row)} ms without that)"
+    )
+
+
+def _less_cpu_wait_text(row: ResponseRow) -> str:
+    return f"{number(row.less_cpu_wait or 0)} [{', '.join(map(number, row.less_cpu_wait_ci or ()))}]"
 
 
 def _sentence(rows: Iterable[ResponseRow], step: str) -> str:
@@ -251,6 +279,7 @@ def _rows(
 
 
 def _row(response: Response, slope: Slope, step: str, query: str, statistic: _Statistic) -> ResponseRow:
+    less = slope.less_cpu_wait
     return ResponseRow(
         step=step,
         query=query,
@@ -261,6 +290,8 @@ def _row(response: Response, slope: Slope, step: str, query: str, statistic: _St
         ci=None if slope.is_held else (slope.low, slope.high),
         counted=None if slope.counted is None else (slope.counted.low, slope.counted.high),
         agreement=slope.agreement,
+        less_cpu_wait=None if less is None else less.value,
+        less_cpu_wait_ci=None if less is None else (less.low, less.high),
         await_ms=slope.await_ms,
         moved_ms=slope.moved_ms,
         latency_ms=response.latency_ms,

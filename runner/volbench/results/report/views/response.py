@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from volbench.core.records.report import Report, ResponsePointRow, ResponseRow
-from volbench.results.report.rows.response import UNKNOWN, cost_text, counted_text, is_told
+from volbench.results.report.rows.response import UNKNOWN, cost_text, count_note, counted_text, is_told
 from volbench.results.report.views.geometry import Tick, linear_ticks
 
 ROWS_MAX = 24
@@ -79,9 +79,9 @@ def response_lines(report: Report, escaped: Callable[[str], str]) -> Iterator[st
     yield "|---|---|--:|--:|"
     for row in rows[:ROWS_MAX]:
         subject = row.query or ("mean of a transaction" if row.statistic == "mean" else row.statistic)
-        contradiction = f" ({row.agreement})" if row.agreement in ("below", "above") else ""
+        note = f" ({count_note(row)})" if count_note(row) else ""
         texts = (escaped(f"{row.step}: {subject}"), row.title, escaped(cost_text(row)))
-        yield f"| {' | '.join(texts)} | {counted_text(row)}{contradiction} |"
+        yield f"| {' | '.join(texts)} | {counted_text(row)}{note} |"
     yield ""
 
 
