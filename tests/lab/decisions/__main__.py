@@ -19,12 +19,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import volbench
 from decisions.draw import OBJECTIVES, Draw, draw
-from decisions.outcomes import table
+from decisions.outcomes import DISTURBED, table
 from response.forecasts import append, complete_run, lines_of, now
 from volbench.core.records.report import CellRow
 from volbench.errors import Undecided
@@ -53,6 +54,9 @@ def main() -> int:
         "--for", dest="for_s", type=float, default=float("inf"), help="begin no run after so many s"
     )
     parser.add_argument("--target", default="local", help="local or docker")
+    parser.add_argument(
+        "--set", dest="settings", action="append", default=[], help="of all runs, such as limits.foreign_cpu=100%%"
+    )
     parser.add_argument("--table", type=Path, help="Markdown file to write")
     parser.add_argument("--score-only", action="store_true", help="run nothing, write the table of what is there")
     args = parser.parse_args()
@@ -60,7 +64,9 @@ def main() -> int:
     if not args.score_only:
         end_s = time.monotonic() + args.for_s
         for number in range(args.first, args.first - (-args.decisions // OBJECTIVES)):
-            decide_and_measure(draw(number), args, end_s)
+            drawn = draw(number)
+            settings = (*drawn.settings, *args.settings)
+            decide_and_measure(replace(drawn, settings=settings), args, end_s)
     text = "\n".join(table(lines_of(args.out / DECISIONS), lines_of(args.out / OUTCOMES))) + "\n"
     if args.table:
         args.table.write_text(text)
@@ -125,14 +131,18 @@ def decided(drawn: Draw, source: Path) -> Iterator[dict[str, Any]]:
         "source": drawn.source,
         "offered": [volume.spec for volume in drawn.offered],
     }
-    p95_ms = p95_of(volbench.open(source).report.cells, CONTROL)
+    cells = volbench.open(source).report.cells
+    p95_ms = p95_of(cells, CONTROL)
+    if p95_ms is None or not is_valid(cells, CONTROL):
+        yield {**context, "at": now(), "source_p95_ms": p95_ms, "answer": DISTURBED}
+        return
     try:
         evidence = evidence_of_run(load_run(RunDirectory.open(source)))
     except Undecided as error:
         yield {**context, "at": now(), "source_p95_ms": p95_ms, "answer": "refused", "reason": str(error)}
         return
-    for times in drawn.times if p95_ms is not None else ():
-        objective_ms = times * (p95_ms or 0.0)
+    for times in drawn.times:
+        objective_ms = times * p95_ms
         base = {**context, "at": now(), "source_p95_ms": p95_ms, "objective_ms": objective_ms}
         try:
             answer = recommend(evidence, drawn.offered, Goal(p95_s=objective_ms / 1000))

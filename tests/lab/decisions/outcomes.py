@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from volbench.core.base.text import counted
+
 HEADER = """# Decisions of `recommend` that nobody had measured
 `python -m decisions` in tests/lab writes this table. A seed draws a load of MySQL, an emulated io2 that it is
 measured on for 20 s, the sizes on offer (up to 6,400 operations a second; neighbours 1.25, 1.6 or 2 times apart)
@@ -26,6 +28,8 @@ COLUMNS = (
     "breaks",
 )
 CALLED_CHEAPEST = "cheapest"
+DISTURBED = "disturbed"
+"""Of a load without a valid cell on its first volume, by which nothing is decided."""
 Row = Mapping[str, Any]
 
 
@@ -33,7 +37,8 @@ def table(decisions: Sequence[Row], outcomes: Sequence[Row]) -> Iterator[str]:
     """Yield what the table is, how many decisions came true, and a row for each."""
     yield from HEADER.splitlines()
     figures = {line["number"]: line for line in outcomes}
-    rows = [line for line in decisions if line["number"] in figures]
+    rows = [line for line in decisions if line["number"] in figures and line["answer"] != DISTURBED]
+    disturbed = sum(line["answer"] == DISTURBED for line in decisions)
     loads = [line["loadavg"] for line in outcomes if line["loadavg"] is not None]
     if loads:
         yield f"The machine's load average was {min(loads):.0f} to {max(loads):.0f} when these runs began."
@@ -41,6 +46,7 @@ def table(decisions: Sequence[Row], outcomes: Sequence[Row]) -> Iterator[str]:
     yield from summary("all", rows, figures)
     yield from summary("valid cells alone", rows, figures, valid_only=True)
     yield from controls(rows, figures)
+    yield f"- {counted(disturbed, 'load')} had no valid cell on the first volume, and decided nothing."
     yield ""
     yield f"| {' | '.join(COLUMNS)} |"
     yield "|---|---|--:|--:|---|--:|---|---|--:|--:|---|"

@@ -10,7 +10,7 @@ import pytest
 
 from decisions import __main__ as lab
 from decisions.draw import IOPS_MAX, OBJECTIVES, TESTS, draw
-from decisions.outcomes import table
+from decisions.outcomes import DISTURBED, table
 from volbench.core.suite.load import load_suite
 
 AT = "2026-11-28T04:00:00.000Z"
@@ -94,6 +94,18 @@ def test_the_table_counts_what_was_kept_and_what_was_broken() -> None:
     assert "| 1: oltp_read_only, 4 | io2, 500 | 50 | 1 | refused |" in text
 
 
-def test_a_load_that_was_not_measured_yet_is_in_no_count() -> None:
-    text = "\n".join(table([decision(40.0), decision(40.0, number=2)], [outcome(30.0, 70.0)]))
+def test_a_load_that_was_not_measured_or_whose_source_was_disturbed_is_in_no_count() -> None:
+    disturbed = {**decision(40.0, number=3), "answer": DISTURBED, "chosen": None, "cheaper": None}
+    outcomes = [outcome(30.0, 70.0), {"number": 3, "loadavg": None, "measured": {}}]
+    text = "\n".join(table([decision(40.0), decision(40.0, number=2), disturbed], outcomes))
+    assert "1 load had no valid cell" in text
     assert "all: 1 decisions" in text
+
+
+def test_nothing_is_decided_by_a_disturbed_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = {lab.P95: SimpleNamespace(value=30.0)}
+    cell = SimpleNamespace(volume=lab.CONTROL, step=lab.STEP, valid=False, metrics=metrics)
+    monkeypatch.setattr("volbench.open", lambda _: SimpleNamespace(report=SimpleNamespace(cells=[cell])))
+    (line,) = lab.decided(draw(1), Path("source"))
+    assert line["answer"] == DISTURBED
+    assert lab.volumes_of([line]) == {}
