@@ -7,6 +7,10 @@ latency / latency'. The interval is the root of the sum of squares of what each 
 change (slopes by a signal, or of awaits that move apart, have errors that hardly depend on each other), and of what
 another run on another volume is off by (OTHER_RUN_SD), which no slope knows.
 
+A slope holds what a millisecond saves before CPUs (`lock_in`). Beyond the longest wait that was measured nothing
+says that this goes on, and it ends where no session waits for a CPU: from there on a millisecond costs the slope
+without it, and the wait for CPUs stays as it is. Between, and for shorter waits, the slope stands.
+
 p50 has slopes of its own where they come from the same intervals as the mean's. Else it goes in proportion to the
 mean, as p95 and p99 do, and only where that was checked (`tails`).
 
@@ -196,10 +200,12 @@ def _predicted(rows: Sequence[ResponseRow], awaits_ms: Mapping[str, float]) -> P
     if not awaits_ms or set(slopes) != set(awaits_ms):
         return None
     first = rows[0]
-    changes = {term: awaits_ms[term] - row.await_ms for term, row in slopes.items()}
-    latency_ms = first.latency_ms + sum(slopes[term].slope * change for term, change in changes.items())
+    changes = [_change(row, awaits_ms[term]) for term, row in slopes.items()]
+    latency_ms = first.latency_ms + sum(change.ms for change in changes)
     other_ms = _NORMAL_95 * OTHER_RUN_SD * latency_ms
-    low_ms, high_ms = (latency_ms + side * math.hypot(_reach(slopes, changes, side), other_ms) for side in (-1, 1))
+    low_ms, high_ms = (
+        latency_ms + side * math.hypot(*(change.reach_ms(side) for change in changes), other_ms) for side in (-1, 1)
+    )
     if low_ms <= 0:
         return None
     factor, factors = None, None
@@ -218,14 +224,28 @@ def _predicted(rows: Sequence[ResponseRow], awaits_ms: Mapping[str, float]) -> P
     )
 
 
-def _reach(slopes: Mapping[str, ResponseRow], changes: Mapping[str, float], side: int) -> float:
-    """Return how far the slopes' errors reach on one side, in ms."""
-    squares = 0.0
-    for term, change in changes.items():
-        low, high = slopes[term].ci or (slopes[term].slope, slopes[term].slope)
-        end = high if side * change > 0 else low
-        squares += ((end - slopes[term].slope) * change) ** 2
-    return math.sqrt(squares)
+@dataclass(frozen=True, kw_only=True)
+class _Change:
+    """What another waiting time changes, in ms, with the ends of its interval."""
+
+    ms: float
+    low_ms: float
+    high_ms: float
+
+    def reach_ms(self, side: int) -> float:
+        """Return how far the slope's error reaches on one side."""
+        return self.high_ms - self.ms if side > 0 else self.ms - self.low_ms
+
+
+def _change(row: ResponseRow, await_ms: float) -> _Change:
+    """Return what a waiting time changes: by the slope, and without waits for CPUs beyond the longest."""
+    longest_ms = max(row.await_ms, row.moved_ms[1])
+    beyond_ms = max(0.0, await_ms - longest_ms) if row.less_cpu_wait is not None else 0.0
+    within_ms = await_ms - row.await_ms - beyond_ms
+    slopes = (row.slope, *(row.ci or (row.slope, row.slope)))
+    less = (row.less_cpu_wait or 0.0, *(row.less_cpu_wait_ci or (0.0, 0.0)))
+    value, *ends = (slope * within_ms + without * beyond_ms for slope, without in zip(slopes, less, strict=True))
+    return _Change(ms=value, low_ms=min(ends), high_ms=max(ends))
 
 
 def _is_beyond(row: ResponseRow, await_ms: float) -> bool:

@@ -18,13 +18,13 @@ from volbench.results.response.samples import CellSamples
 LOAD = Load(waits={"read": 20.0, "log_sync": 2.0}, cpu_ms=3.0)
 
 
-def modulated(seed: int) -> CellSamples:
+def modulated(seed: int, load: Load = LOAD) -> CellSamples:
     """Return a minute of slots of 4 s, of every four one in each state, as a modulation draws them."""
     rng = np.random.default_rng(seed)
     states = np.concatenate([rng.permutation(4) for _ in range(4)])[:15].repeat(40)
     slow_reads, slow_syncs = (states % 2).astype(float), (states // 2).astype(float)
     awaits = {"read": 0.5 + 1.5 * slow_reads, "log_sync": 1.0 + 2.0 * slow_syncs}
-    return cell(LOAD, awaits, rng=rng, signals={"read": slow_reads, "log_sync": slow_syncs})
+    return cell(load, awaits, rng=rng, signals={"read": slow_reads, "log_sync": slow_syncs})
 
 
 def rows_of(samples: CellSamples) -> tuple[ResponseRow, ...]:
@@ -44,6 +44,23 @@ def test_waiting_times_that_were_never_measured_are_predicted(read_ms: float, sy
         assert item.tps_factor == pytest.approx(item.measured_ms / item.latency_ms)
         retained.append(item.interval_ms[0] <= truth_ms <= item.interval_ms[1])
     assert sum(retained) >= 17
+
+
+def test_far_from_what_was_measured_the_wait_for_cpus_falls_no_further() -> None:
+    """From reads of up to 1.2 ms a load was forecast at 29.3 ms with reads of 4 ms, and took 33.0."""
+    samples = modulated(2, Load(waits={"read": 20.0, "log_sync": 2.0}, cpu_ms=10.0, cpu_wait_ms=16.0))
+    rows = rows_of(samples)
+    (item,) = predicted(rows, {"read": 12.0, "log_sync": 1.0})
+    assert item.latency_ms == pytest.approx(10.0 + 20.0 * 12.0 + 2.0, rel=0.05)
+    (near,) = predicted(rows, {"read": 1.2, "log_sync": 1.0})
+    (blind,) = predicted(
+        [row.model_copy(update={"less_cpu_wait": None}) for row in rows], {"read": 12.0, "log_sync": 1.0}
+    )
+    assert blind.latency_ms < 0.95 * item.latency_ms
+    (same,) = predicted(
+        [row.model_copy(update={"less_cpu_wait": None}) for row in rows], {"read": 1.2, "log_sync": 1.0}
+    )
+    assert near.latency_ms == pytest.approx(same.latency_ms)
 
 
 def test_waits_that_are_not_named_stay_as_they_are() -> None:
