@@ -75,6 +75,18 @@ def test_no_process_of_a_cell_looks_for_garbage_when_it_ends(module: str) -> Non
     assert done.stdout.split()[-1] == "frozen"
 
 
+def test_duckdb_does_not_complain_of_objects_that_were_not_collected() -> None:
+    """Its bindings look for their objects when the interpreter ends, and `query` printed what they were."""
+    code = (
+        "from volbench.core.base.python import collect_nothing_at_end\n"
+        "collect_nothing_at_end()\n"
+        "import duckdb\n"
+        "print(duckdb.sql('SELECT 1').fetchall())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert (done.stdout, done.stderr) == ("[(1,)]\n", "")
+
+
 def test_the_check_sees_what_it_forbids() -> None:
     assert "numpy" in imported_by("import volbench.results.store.series")
 

@@ -31,12 +31,19 @@ _SWITCHES = frozenset(
         "PYTHONUTF8",
     }
 )
+_CHECKED_AT_END = "_duckdb"
+"""A module of nanobind: at the interpreter's end it complains of each of its objects that was not collected."""
 _DIRECTORIES = frozenset({"PYTHONHOME", "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE"})
 
 
 def collect_nothing_at_end() -> None:
     """Have this process end without a search for garbage: after the imports of an agent that is 0.2 s of CPU."""
-    atexit.register(gc.freeze)
+    atexit.register(_collect_nothing)
+
+
+def _collect_nothing() -> None:
+    if _CHECKED_AT_END not in sys.modules:
+        gc.freeze()
 
 
 def python_command(*arguments: str) -> list[str]:
