@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from volbench import __version__
 from volbench.core.base import text
 from volbench.core.base.text import counted
 from volbench.results.report import wording
-from volbench.results.report.formats.template import keep_units_together, visible
+from volbench.results.report.formats.engine import page_engine
+from volbench.results.report.formats.template import keep_units_together
 from volbench.results.site.board import Board
 from volbench.results.site.change_points import ALPHA
 from volbench.results.site.history import MARGIN, History
@@ -287,13 +288,6 @@ def _source(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("volbench.results.site", "page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=visible,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_engine("volbench.results.site", lstrip_blocks=True)
     environment.filters |= {"counted": counted, "nowrap": keep_units_together}
     return environment

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from volbench.core.base.text import counted
-from volbench.results.report.formats.template import code_marked, visible
+from volbench.results.report.formats.engine import page_engine
+from volbench.results.report.formats.template import code_marked
 
 
 def signed_page(template: str, **values: Any) -> str:
@@ -18,14 +19,7 @@ def signed_page(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("volbench.results.report", "page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=visible,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = page_engine("volbench.results.report", keep_trailing_newline=True)
     environment.filters["counted"] = counted
     environment.filters["code_marked"] = code_marked
     return environment

@@ -6,11 +6,12 @@ import re
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from volbench.core.base import text
 from volbench.results.report import wording
+from volbench.results.report.formats.engine import page_engine, visible
 from volbench.results.report.formats.packed import packed
 from volbench.results.report.rows import prediction, response, storage_classes
 from volbench.results.report.rows.forecast import FORECAST_RULE
@@ -22,15 +23,8 @@ from volbench.results.report.views.sharing import sharing_lines
 
 @cache
 def template_environment() -> Environment:
-    """Return the engine that reads the templates of `report/page`; an undefined name is an error."""
-    environment = Environment(
-        loader=PackageLoader("volbench.results.report", "page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=visible,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    """Return the engine of the report's templates, with their filters."""
+    environment = page_engine("volbench.results.report", lstrip_blocks=True)
     environment.filters |= {function.__name__: function for function in _FILTERS}
     environment.filters |= {
         "counted": text.counted,
@@ -42,11 +36,6 @@ def template_environment() -> Environment:
     }
     environment.globals |= {"forecast_rule": FORECAST_RULE, "prediction_rule": prediction.PREDICTION_RULE}
     return environment
-
-
-def visible(value: Any) -> Any:
-    """Return a value of a template; control characters of a text as escapes. Markup of ours stays."""
-    return text.escape_controls(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def keep_units_together(phrase: str) -> str:
