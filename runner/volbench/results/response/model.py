@@ -56,11 +56,16 @@ class Slope:
         return self._is_narrow(self.value, self.low, self.high)
 
     @property
+    def waits(self) -> Interval:
+        """The slope as a number of waits: less the wait for CPUs, where that is known."""
+        return self.less_cpu_wait or Interval(value=self.value, low=self.low, high=self.high)
+
+    @property
     def agreement(self) -> Agreement:
         """How the slope stands to the counted waits: less the wait for CPUs, where that is known."""
         if self.counted is None or self.is_held:
             return "open"
-        waits = self.less_cpu_wait or Interval(value=self.value, low=self.low, high=self.high)
+        waits = self.waits
         if waits.value + CONTRADICTION * (waits.high - waits.value) < self.counted.low:
             return "below"
         if waits.value - CONTRADICTION * (waits.value - waits.low) > self.counted.high:

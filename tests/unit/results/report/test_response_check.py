@@ -13,6 +13,7 @@ from simulated_response import Load, cell
 from volbench.core.records.report import TimeDifferenceRow
 from volbench.results.report.rows.response_check import disagreement_sentences
 from volbench.results.response.estimate import UNMOVED, estimate
+from volbench.results.response.model import Interval
 
 
 def explained(*, has_response: bool = True) -> Any:
@@ -76,6 +77,17 @@ def test_a_cost_that_is_not_told_apart_from_none_is_no_account(
         slopes=tuple(replace(slope, value=value, low=low, high=high) for slope in run.responses["load"].slopes),
     )
     assert bool(disagreement_sentences(run, [difference(30.0, (27.0, 33.0))])) == is_said
+
+
+def test_what_is_saved_before_cpus_is_no_disagreement() -> None:
+    """The server's time of reads does not know that a session which reads waits for no CPU."""
+    run = explained()
+    first, *others = run.responses["load"].slopes
+    low = replace(first, value=15.0, low=14.0, high=16.0)
+    both = replace(low, less_cpu_wait=Interval(value=20.0, low=19.0, high=21.0))
+    for slope, sentences in ((low, 1), (both, 0)):
+        run.responses["load"] = replace(run.responses["load"], slopes=(slope, *others))
+        assert len(disagreement_sentences(run, [difference(30.0, (27.0, 33.0))])) == sentences
 
 
 def test_a_difference_the_other_way_round_is_less() -> None:

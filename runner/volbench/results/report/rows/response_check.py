@@ -2,7 +2,9 @@
 
 The budget has what a transaction's reads take on each volume, by the server's instruments, and its interval is that
 of cells. The response has what longer reads cost it: b x (difference of awaits), with the interval of b. Neither
-knows of the other. Where both intervals lie apart, one of them leaves something out, and that is said.
+knows of the other. What longer reads save before CPUs is no part of the reads' time, so the response is taken
+without it, where a signal tells it. Where both intervals lie apart, one of them leaves something out, and that is
+said.
 """
 
 from __future__ import annotations
@@ -71,8 +73,9 @@ def _disagreement(
     budget_ms = sum(row.difference_ms for row in pieces)
     budget = (sum(low for low, _ in intervals), sum(high for _, high in intervals))
     change_ms = candidate.awaits_ms[slope.term] - baseline.awaits_ms[slope.term]
-    response_ms = slope.value * change_ms
-    ends = sorted((slope.low * change_ms, slope.high * change_ms))
+    waits = slope.waits
+    response_ms = waits.value * change_ms
+    ends = sorted((waits.low * change_ms, waits.high * change_ms))
     low, high = ends[0], ends[1]
     if low <= budget[1] and budget[0] <= high:
         return ""
