@@ -134,6 +134,14 @@ def test_a_stand_that_fills_the_time_of_others_is_their_doing(stalled_s: float, 
     assert bool(reasons) is not stands
 
 
+def test_a_stand_of_the_volume_that_shows_only_beside_others_is_their_doing() -> None:
+    """Recorded in the lab: a copy by another process fills the device, which holds operations for 5 s."""
+    both = (cause(NEIGHBOUR, 10.0, 18.0), cause("storage.stall", 10.0, 18.0))
+    assert left(step(), *both)[0] == [NEIGHBOUR]
+    assert left(step(), *both, without=["storage.stall"])[0] == [NEIGHBOUR, "storage.stall"]
+    assert left(step(), both[0], cause("storage.stall", 2.0, 4.0))[0] == [NEIGHBOUR, "storage.stall"]
+
+
 def test_a_stand_beside_others_and_without_them_is_the_servers() -> None:
     both = (cause(NEIGHBOUR, 10.0, 20.0), stand(0.0, 30.0, 12.0))
     assert left(step(), *both, without=["server.stall"]) == ([NEIGHBOUR, "server.stall"], [])

@@ -184,4 +184,5 @@ def test_what_makes_what_is_data() -> None:
         "host.io_wait": {"host.io_limit", "interference.backup", "interference.io"},
         "cpu.server_saturated": {"memory.reclaim"},
         "server.stall": {"interference.io", "interference.backup", "lock.metadata_contention"},
+        "storage.stall": {"interference.io", "interference.backup"},
     }

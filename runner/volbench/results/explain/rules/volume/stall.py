@@ -40,6 +40,7 @@ _HELD = (
 CAUSES = (
     CauseInfo(
         name="storage.stall",
+        effect_of=frozenset({"interference.io", "interference.backup"}),
         group="the volume is slow",
         title="The volume stalled",
         panels=("await", "queue", "throughput"),
