@@ -42,7 +42,7 @@ def volume_settings(candidate: Candidate, *, reads_per_s: float) -> tuple[Settin
         Setting(
             name="innodb_io_capacity_max",
             value=str(most),
-            reason=_NO_MORE if most > left else _ALL_LEFT,
+            reason=_ALL_LEFT if most == _round(left) else _NO_MORE,
         ),
         Setting(
             name="innodb_flush_neighbors",

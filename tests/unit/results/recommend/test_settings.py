@@ -21,6 +21,13 @@ def test_half_of_what_reads_leave_is_for_flushing() -> None:
     assert most.reason.startswith("all of what reads leave")
 
 
+@pytest.mark.parametrize("reads_per_s", [249.6, 250.4])
+def test_rounding_does_not_change_what_the_most_is_said_to_be(reads_per_s: float) -> None:
+    capacity, most, _ = volume_settings(io2(500), reads_per_s=reads_per_s)
+    assert (capacity.value, most.value) == ("120", "250")
+    assert most.reason.startswith("all of what reads leave")
+
+
 @pytest.mark.parametrize(("reads_per_s", "left"), [(600, "nothing"), (700, "nothing"), (450, "150")])
 def test_a_volume_that_reads_fill_gets_the_least_and_the_reason_says_so(reads_per_s: float, left: str) -> None:
     capacity, most, _ = volume_settings(io2(600), reads_per_s=reads_per_s)
