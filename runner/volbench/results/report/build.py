@@ -95,7 +95,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     spec = run.suite.comparison
     level = Level(alpha=1 - spec.confidence, sequential=spec.until == "decided")
     differences = time_difference_rows(budgets, every[0], level) if every else ()
-    responses = response_tables(explained, every)
+    responses = response_tables(explained, every, {cell.step for cell in cells if cell.parameters.get("rate")})
     sweep = sweep_row(run, effects, explained.findings)
     pairs = summarise(comparisons)
     durability = durability_rows(results, cells, volume_of, every)

@@ -96,6 +96,15 @@ UNDETERMINED = NoResponse(
 )
 
 
+def advice_for_load(advice: str, *, has_rate: bool) -> str:
+    """Return an advice whose commands fit the load: one at a given rate cannot be modulated, another suite's can.
+
+    Args:
+        has_rate: whether the step's transactions arrive at a rate of their own.
+    """
+    return advice.replace("run SUITE --modulate", "run suites/response.yaml --modulate") if has_rate else advice
+
+
 def estimate(cells: Sequence[CellSamples], *, latency_level: float | None = None) -> Response | NoResponse:
     """Return the response of one load over all of its cells.
 

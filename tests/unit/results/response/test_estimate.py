@@ -15,6 +15,7 @@ from volbench.results.response.estimate import (
     UNDETERMINED,
     UNFOLLOWED,
     UNMOVED,
+    advice_for_load,
     estimate,
     sharper,
 )
@@ -404,6 +405,13 @@ def test_more_seconds_are_advised_with_the_option_that_measures_them(step, comma
     """A part of a step has no duration of its own."""
     assert TOO_SHORT.advice_for(step) == f"measure at least 30 s a cell{command}"
     assert UNMOVED.advice_for(step) == UNMOVED.advice
+
+
+def test_a_load_with_a_rate_is_not_advised_to_be_modulated() -> None:
+    """`run SUITE --modulate 4` was printed for suites whose every load has a rate, and such a suite is refused."""
+    assert advice_for_load(UNMOVED.advice, has_rate=False) == UNMOVED.advice
+    assert "`volbench run suites/response.yaml --modulate 4`" in advice_for_load(UNMOVED.advice, has_rate=True)
+    assert advice_for_load(TOO_SHORT.advice, has_rate=True) == TOO_SHORT.advice
 
 
 def test_a_modulation_that_was_interrupted_early_says_that_more_time_would_help():

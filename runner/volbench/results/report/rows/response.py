@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +11,14 @@ import numpy as np
 from volbench.core.base.text import number
 from volbench.core.records.report import NoResponseRow, ResponsePointRow, ResponseRow
 from volbench.results.explain.run import RunExplanation, StepView, response_views
-from volbench.results.response.estimate import ADVICE_BETWEEN, LOG_SYNC, UNDETERMINED, estimate, with_one_log
+from volbench.results.response.estimate import (
+    ADVICE_BETWEEN,
+    LOG_SYNC,
+    UNDETERMINED,
+    advice_for_load,
+    estimate,
+    with_one_log,
+)
 from volbench.results.response.model import NoResponse, Response, Slope
 from volbench.results.response.samples import CellSamples
 
@@ -49,14 +56,18 @@ class ResponseTables:
     rows: tuple[ResponseRow, ...]
     undetermined: tuple[NoResponseRow, ...]
     points: tuple[ResponsePointRow, ...]
+    open_loops: frozenset[str] = frozenset()
 
 
-def response_tables(explained: RunExplanation, volumes: Sequence[str]) -> ResponseTables:
+def response_tables(
+    explained: RunExplanation, volumes: Sequence[str], open_loops: Collection[str] = ()
+) -> ResponseTables:
     """Return the responses of every step with transactions, over all volumes and thread levels together.
 
     Args:
         explained: the run.
         volumes: names, in the report's order.
+        open_loops: steps whose load has a rate of its own.
     """
     rows: list[ResponseRow] = []
     undetermined: list[NoResponseRow] = []
@@ -69,7 +80,8 @@ def response_tables(explained: RunExplanation, volumes: Sequence[str]) -> Respon
             continue
         response = explained.responses.get(step) or estimate(cells)
         if isinstance(response, NoResponse):
-            undetermined.append(NoResponseRow(step=step, reason=response.reason, advice=response.advice_for(step)))
+            advice = advice_for_load(response.advice_for(step), has_rate=step in open_loops)
+            undetermined.append(NoResponseRow(step=step, reason=response.reason, advice=advice))
             continue
         of_step = list(_rows(response, step))
         for level, statistic in _LEVELS.items():
@@ -80,7 +92,9 @@ def response_tables(explained: RunExplanation, volumes: Sequence[str]) -> Respon
             of_step += _rows(estimate(of_query), step, query=query)
         rows += [row.model_copy(update={"valid": is_valid}) for row in of_step]
         points += _points(step, cells, response)
-    return ResponseTables(rows=tuple(rows), undetermined=tuple(undetermined), points=tuple(points))
+    return ResponseTables(
+        rows=tuple(rows), undetermined=tuple(undetermined), points=tuple(points), open_loops=frozenset(open_loops)
+    )
 
 
 def response_sentences(tables: ResponseTables, *, of_step: str | None = None) -> tuple[str, ...]:
@@ -94,6 +108,7 @@ def response_sentences(tables: ResponseTables, *, of_step: str | None = None) ->
             rows=tuple(row for row in tables.rows if row.step == of_step),
             undetermined=tuple(row for row in tables.undetermined if row.step == of_step),
             points=(),
+            open_loops=tables.open_loops,
         )
     steps = dict.fromkeys(row.step for row in tables.rows)
     sentences = [text for step in steps if (text := _sentence(tables.rows, step))]
@@ -104,7 +119,9 @@ def response_sentences(tables: ResponseTables, *, of_step: str | None = None) ->
             f" {first.advice}.",
         )
     return tuple(sentences) or tuple(
-        text for step in list(steps)[:1] if (text := _wide_sentence(tables.rows, step))
+        text
+        for step in list(steps)[:1]
+        if (text := _wide_sentence(tables.rows, step, has_rate=step in tables.open_loops))
     )
 
 
@@ -215,14 +232,14 @@ def _sentence(rows: Iterable[ResponseRow], step: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _wide_sentence(rows: Iterable[ResponseRow], step: str) -> str:
+def _wide_sentence(rows: Iterable[ResponseRow], step: str, *, has_rate: bool) -> str:
     """Return what is known of a load none of whose slopes is sharp: the one of most effect, and what would help."""
     of_step = [row for row in rows if row.step == step and row.statistic == "mean" and not row.query]
     if not of_step:
         return ""
     row = max(of_step, key=lambda row: abs(row.slope) * row.await_ms)
     text = slope_text(row)
-    advice = ADVICE_BETWEEN if row.method == "between" else UNDETERMINED.advice
+    advice = advice_for_load(ADVICE_BETWEEN if row.method == "between" else UNDETERMINED.advice, has_rate=has_rate)
     figure = "" if text == UNKNOWN else f": each millisecond of {TITLES[row.term]} {text} ms"
     return (
         f"What a millisecond of the volume costs a transaction of {step} is not known well{figure}. To know it,"
