@@ -13,7 +13,10 @@ from volbench.results.explain.causes import CAUSES
 from volbench.results.report.formats.markdown import markdown
 
 REPORTS = dict(reports())
-NAMED = re.compile(r"likely cause on (?:both \S+ and )?(?P<volume>\S+): (?P<title>[^;]+)")
+NAMED = re.compile(
+    r"likely cause on (?:both \S+ and )?(?P<volume>[\w.-]+), confidence (?P<confidence>\d+) %(?:, [^:]+)?:"
+    r" (?P<title>[^;]+)"
+)
 SHARE = re.compile(
     r"explains (?P<first>[\d.]+) % of the (?:latency|statement time)"
     r"; next, (?P<next>[\d.]+) %: (?P<title>[^;]+)"
@@ -41,6 +44,12 @@ def names(finding: FindingRow, title: str) -> bool:
     return CAUSES[finding.cause].title.lower() == title.strip().lower()
 
 
+def stated_causes(report: Report) -> str:
+    """The headline with its notes, which say how much causes explain."""
+    headline = headline_anew(report)
+    return plain("; ".join((headline.text, *headline.notes)))
+
+
 def objection(report: Report, text: str) -> str:
     """What a headline has wrong about the cause that it names; empty: nothing, or it names none."""
     match = NAMED.search(text)
@@ -50,6 +59,8 @@ def objection(report: Report, text: str) -> str:
     named = [finding for finding in causes if names(finding, match["title"])]
     if not named:
         return "" if not causes else f"not one of the step's causes: {match['title']}"
+    if value_of(match["confidence"]) != pytest.approx(100 * min(0.99, named[0].confidence or 0), abs=0.51):
+        return f"confidence {match['confidence']} % of {named[0].confidence}"
     largest = max(finding.share or 0 for finding in causes)
     is_open = "is not decided" in text or f", too, explains {largest:.0%}".replace("%", " %") in text
     if (named[0].share or 0) < largest and not is_open:
@@ -68,7 +79,7 @@ def test_a_headline_names_the_largest_cause_first(name: str) -> None:
     """`Credits ran out; it explains 46 %; the largest cause is another, 54 %`."""
     report = REPORTS[name]
     if report.summary.figure is not None:
-        assert objection(report, plain(headline_anew(report).text)) == ""
+        assert objection(report, stated_causes(report)) == ""
 
 
 def unexplained_of(report: Report) -> set[tuple[str, float]]:
@@ -116,7 +127,7 @@ def test_shares_that_change_places_change_the_headline() -> None:
     """The check can fail: the headline of the shares as they are is wrong of those in the other order."""
     report = REPORTS[GP2]
     first, second = likely(report, "gp2")
-    text = plain(headline_anew(report).text)
+    text = stated_causes(report)
     assert SHARE.search(text) is not None
     swapped = {first.cause: second.share, second.cause: first.share}
     changed = report.model_copy(
@@ -130,4 +141,4 @@ def test_shares_that_change_places_change_the_headline() -> None:
         }
     )
     assert objection(changed, text)
-    assert objection(changed, plain(headline_anew(changed).text)) == ""
+    assert objection(changed, stated_causes(changed)) == ""

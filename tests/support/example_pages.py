@@ -1,8 +1,8 @@
 """Committed example reports with sentences and pages of this version: `python tests/support/example_pages.py`.
 
-Runs of the examples are not kept. What a stored report has stays: figures, findings, advice, caveats. Its headline,
-its sentence and its layout are made anew from its rows; lines over time come from the data of the page before.
-A caveat on the page says so.
+The repository has no runs of the examples. What a stored report has stays: figures, findings, advice, caveats. Its
+headline, its sentence and its layout are made anew from its rows; lines over time come from the data of the page
+before, and so do sections with charts that only the raw runs have. A report of an earlier version says so.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, cast
 
@@ -19,8 +20,9 @@ from shared_assets import remove_unused, shared
 from stored_files import REPORT, store_text, stored_text
 from timeline_data import timeline_data
 
+from volbench import __version__
 from volbench.core.records.base import Record
-from volbench.core.records.report import ComparisonRow, Report, SweepRow
+from volbench.core.records.report import ComparisonRow, NoResponseRow, Report, SweepRow
 from volbench.core.records.run import ComparisonSpec
 from volbench.core.records.sweep import SweepSpec
 from volbench.core.records.validation.result import Validation
@@ -39,12 +41,16 @@ from volbench.results.report.rows.totals import with_parts
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.sweep import leading_effect
 from volbench.results.report.views.timeline import CellTimeline, TimeLine, Timelines, Window
+from volbench.results.response.estimate import advice_for_load
 
 MADE_ANEW_BEGIN = "Measured and explained by volbench "
 MADE_ANEW = (
     MADE_ANEW_BEGIN + "{version}, and the raw files are not kept: findings and advice are those of"
     " that version. A later one made the headline, the sentence below it, the tables and the layout."
 )
+RAW_SECTIONS = ("time", "latency", "validity")
+"""They have charts and rows of the raw runs beside those of the report."""
+_MOVES = re.compile(r"(<h3>What moves with p95</h3>\n)(.*?)(?=<p class=\"dim\">Rank correlation)", re.DOTALL)
 CEPH = re.compile(r"(emulated:ceph-rbd\?(?!\S*write_ios)\S*?osds=\d+)")
 
 
@@ -53,7 +59,8 @@ def rendered_again(report: Report) -> Report:
     report = _totals_judged(report)
     headline = headline_anew(report)
     step = headline.figure.step if headline.figure else ""
-    note = MADE_ANEW.format(version=report.volbench_version)
+    is_earlier = report.volbench_version != __version__
+    notes = (MADE_ANEW.format(version=report.volbench_version),) if is_earlier else ()
     predictions = tuple(judged(row) for row in report.predictions)
     missed = tuple(missed_sentences(predictions, report.forecasts))
     judged_before = tuple(missed_sentences(report.predictions, report.forecasts))
@@ -62,14 +69,17 @@ def rendered_again(report: Report) -> Report:
         for text in report.summary.caveats
         if not text.startswith(MADE_ANEW_BEGIN) and text not in judged_before
     ]
+    undetermined = _undetermined(report)
     summary = report.summary.model_copy(
         update={
-            "headline": "; ".join((headline.text, *_doubts(report))),
+            "headline": headline.text,
+            "notes": headline.sentences,
             "figure": headline.figure,
             "sentence": sentence_anew(report) or _conclusions(report)[0],
             "box": difference_sentences(report.time_differences, of_step=step),
             "time_difference": _time_difference(report, step),
-            "caveats": (note, *missed, *(_singular(text) for text in old if text not in missed)),
+            "response": _responses(report, undetermined),
+            "caveats": (*notes, *missed, *(_singular(text) for text in old if text not in missed)),
         }
     )
     return report.model_copy(
@@ -78,15 +88,28 @@ def rendered_again(report: Report) -> Report:
             "predictions": predictions,
             "sweep": _sweep(report),
             "figures": figure_rows(report.cells),
+            "undetermined_responses": undetermined,
             "reproduce": _reproduce(report),
         }
     )
 
 
-def _doubts(report: Report) -> list[str]:
-    """Return what the headline ends with and no row says: of the run's limits, and of the volumes' disks."""
-    clauses = report.summary.headline.split("; ")
-    return [text for text in clauses if text == "validity limits were raised" or " lie on the same " in text]
+def _undetermined(report: Report) -> tuple[NoResponseRow, ...]:
+    """Return the rows on loads without a response, with commands that fit the load."""
+    open_loops = {cell.step for cell in report.cells if cell.parameters.get("rate")}
+    return tuple(
+        row.model_copy(update={"advice": advice_for_load(row.advice, has_rate=row.step in open_loops)})
+        for row in report.undetermined_responses
+    )
+
+
+def _responses(report: Report, undetermined: Sequence[NoResponseRow]) -> tuple[str, ...]:
+    """Return the sentences on responses; one without a response has the advice of its row."""
+    old = {row.advice: new.advice for row, new in zip(report.undetermined_responses, undetermined, strict=True)}
+    return tuple(
+        next((text.replace(before, after) for before, after in old.items() if before in text), text)
+        for text in report.summary.response
+    )
 
 
 def _totals_judged(report: Report) -> Report:
@@ -172,6 +195,38 @@ def _line(grids: list[list[float]], line: list[Any]) -> TimeLine:
     return TimeLine(t_s=tuple(grids[number]), value=value, low=low, high=high)
 
 
+def with_raw_sections(page: str, before: str) -> str:
+    """Return a page with the sections of the page before that only the raw runs have, and new sentences in them.
+
+    Args:
+        page: made of the report and its lines over time.
+        before: the page that was made of the run.
+    """
+    for name in RAW_SECTIONS:
+        if old := _section(before, name):
+            new = _section(page, name)
+            page = (
+                page.replace(new, old)
+                if new
+                else page.replace('<section id="cells">', f'{old}\n\n<section id="cells">')
+            )
+    costs, sentences = _section(before, "costs"), _MOVES.search(page)
+    if costs and sentences:
+        page = page.replace(_section(page, "costs"), _MOVES.sub(lambda match: match[1] + sentences[2], costs))
+    return re.sub("<nav>.*?</nav>", lambda _: _nav(before), page, count=1, flags=re.DOTALL)
+
+
+def _section(page: str, name: str) -> str:
+    match = re.search(rf'<section id="{name}">.*?</section>', page, flags=re.DOTALL)
+    return match[0] if match else ""
+
+
+def _nav(page: str) -> str:
+    match = re.search("<nav>.*?</nav>", page, flags=re.DOTALL)
+    assert match is not None
+    return match[0]
+
+
 def _row_stored(stored: dict[str, Any], row: Record) -> dict[str, Any]:
     """Return the row; one that says what it said stays as it was written."""
     return stored if type(row).model_validate(stored) == row else row.model_dump(mode="json", by_alias=True)
@@ -179,14 +234,19 @@ def _row_stored(stored: dict[str, Any], row: Record) -> dict[str, Any]:
 
 def _stored(stored: dict[str, Any], report: Report) -> str:
     """Return report.json with what is made anew, and every other key as it was."""
-    anew_keys = ("headline", "figure", "sentence", "box", "time_difference", "caveats")
+    anew_keys = ("headline", "notes", "figure", "sentence", "box", "time_difference", "response", "caveats")
     summary = report.summary.model_dump(mode="json")
     stored["summary"] |= {name: summary[name] for name in anew_keys}
     if report.sweep is not None:
         stored["sweep"]["conclusions"] = list(report.sweep.conclusions)
     stored["reproduce"] = list(report.reproduce)
-    for name, rows in (("cells", report.cells), ("comparisons", report.comparisons)):
-        stored[name] = list(map(_row_stored, stored[name], rows))
+    for name, rows in (
+        ("cells", report.cells),
+        ("comparisons", report.comparisons),
+        ("undetermined_responses", report.undetermined_responses),
+    ):
+        if rows:
+            stored[name] = list(map(_row_stored, stored[name], rows))
     return to_json(stored, indent=1).decode() + "\n"
 
 
@@ -209,7 +269,8 @@ def main() -> None:
                 session_charts=(),
                 source_problems=(),
             )
-            page.write_text(shared(html(report, data), EXAMPLES, page.parent))
+            text = with_raw_sections(html(report, data), page.read_text())
+            page.write_text(shared(text, EXAMPLES, page.parent))
     remove_unused(EXAMPLES)
 
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 from ruamel.yaml import YAML
 from stored_files import REPORT, stored_text
 
+from volbench.core.base.text import lower_first
 from volbench.core.records.report import Report
 from volbench.core.records.validation.result import Validation
 from volbench.results.compare.comparison import Comparison
@@ -22,7 +23,7 @@ from volbench.results.report.formats.terminal import cause_lines
 from volbench.results.report.rows.forecast import forecast_text
 from volbench.results.report.rows.prediction import prediction_text
 from volbench.results.report.rows.saturation import curve_lines
-from volbench.results.report.rows.verdict.clauses import Headline
+from volbench.results.report.rows.verdict.clauses import LIMITS_RAISED, Headline
 from volbench.results.report.rows.verdict.headline import headline_of
 from volbench.results.report.rows.verdict.lead import lead
 from volbench.results.report.rows.verdict.order import leading_first
@@ -45,7 +46,9 @@ def reports() -> Iterator[tuple[str, Report]]:
 
 def sentences_of(report: Report) -> Iterator[tuple[str, str]]:
     """Yield the kind and the text of each sentence, made anew by this version from the report's rows."""
-    yield "headline", headline_anew(report).text
+    headline = headline_anew(report)
+    yield "headline", headline.text
+    yield from (("note", text) for text in headline.sentences)
     if sentence := sentence_anew(report):
         yield "sentence", sentence
     yield from (("finding", text) for text in cause_lines(report))
@@ -75,7 +78,15 @@ def headline_anew(report: Report) -> Headline:
         effects=report.effects,
         about=about_of(report.suite),
         durability=report.durability,
+        doubts=doubts_of(report),
     )
+
+
+def doubts_of(report: Report) -> list[str]:
+    """Return what takes a stored headline's conclusion away and no row says: of the run's limits, of the disks."""
+    notes = [lower_first(text.rstrip(".")).removeprefix("volumes ") for text in report.summary.notes]
+    clauses = dict.fromkeys((*report.summary.headline.split("; "), *notes))
+    return [text for text in clauses if text == LIMITS_RAISED or " lie on the same " in text]
 
 
 def sentence_anew(report: Report) -> str:

@@ -7,7 +7,7 @@ import re
 NUMBER = re.compile(r"(?<![\w.,-])[×÷+\N{MINUS SIGN}]? ?\d[\d,]*(?:\.\d+)?(?! ?\w*-)(?: %| times)?")
 """A figure with its sign and what makes it a share or a factor; not the number within a name such as `gp2`."""
 CHANGE = re.compile(r"([×÷]) (\d[\d,.]*)|([+\N{MINUS SIGN}])(\d[\d,.]*) %|\b(0) %")
-OF_VERDICTS = re.compile(r"of \d+ candidates \d+ (?:is|are) [^;]+")
+OF_VERDICTS = re.compile(r"[Oo]f \d+ candidates \d+ (?:is|are) [^;.]+")
 WORDS = re.compile(r"(\d[\d,.]*)( times|(?: %)) (higher|lower)|unchanged")
 
 
@@ -58,7 +58,7 @@ def without_numbers(text: str, verdicts: list[str]) -> str:
     match = OF_VERDICTS.search(text)
     if match is None:
         return text
-    assert match[0].startswith(f"of {len(verdicts)} candidates "), text
+    assert match[0][1:].startswith(f"f {len(verdicts)} candidates "), text
     for number, stated in re.findall(r"(\d+) (?:is |are )?(better|worse|equivalent|not decided)", match[0]):
         assert int(number) == verdicts.count("inconclusive" if stated == "not decided" else stated), text
     return text.replace(match[0], "")

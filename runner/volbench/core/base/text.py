@@ -147,6 +147,26 @@ def change_words(ratio: float) -> str:
     return f"{amount} times {direction}" if _is_factor(ratio) else f"{amount} {direction}"
 
 
+def interval_words(ci: tuple[float, float], ratio: float) -> str:
+    """Return the ends of an interval behind `change_words`: `4.92 to 7.40`, `40 to 52 %`.
+
+    Ends on both sides of no change have their own directions: `3.0 % lower to 8.0 % higher`.
+
+    Args:
+        ratio: the change before it, whose form the ends have.
+    """
+    form = _factor if _is_factor(ratio) else _percentage
+    unit = " times" if _is_factor(ratio) else ""
+    ends = [(form(end).lstrip(f"{TIMES}{DIVIDED}{MINUS}+").strip(), end) for end in ci]
+    (low_text, low), (high_text, high) = ends
+    if low < 1 < high:
+        return f"{low_text}{unit} lower to {high_text}{unit} higher"
+    if low_text == high_text:  # narrower than its digits: no width would claim too much
+        return f"about {low_text}"
+    least, most = (high_text, low_text) if high <= 1 else (low_text, high_text)
+    return f"{least.removesuffix(' %')} to {most}"
+
+
 def _is_factor(ratio: float) -> bool:
     return ratio >= FACTOR_FROM or ratio <= 1 / FACTOR_FROM
 

@@ -32,10 +32,20 @@ def loss_text(rows: Sequence[DurabilityRow]) -> str:
         *names, last = reversed(further)
         subjects = " and ".join(filter(None, (", ".join(names), last)))
         clauses.append(f"{subjects} {_cost_in_short(further.values())} too")
-    return "; ".join(filter(None, (", and ".join(clauses), _without_loss(rows) if costly else "")))
+    return "; ".join(filter(None, (", and ".join(clauses), without_loss(rows) if costly else "")))
 
 
-def _without_loss(rows: Sequence[DurabilityRow]) -> str:
+def losing_volumes(rows: Sequence[DurabilityRow]) -> str:
+    """Return one clause on all volumes and settings that cuts cost something: of one its figures, of more names."""
+    costly = sorted(filter(_is_costly, rows), key=_gravity, reverse=True)
+    if len(costly) == 1:
+        return f"{subject_of(costly[0], rows)} {' and '.join(_costs(costly[0]))}"
+    *names, last = dict.fromkeys(subject_of(row, rows) for row in costly) or [""]
+    subjects = " and ".join(filter(None, (", ".join(names), last)))
+    return f"{subjects} {_cost_in_short(costly, 'lost acknowledged commits')}" if costly else ""
+
+
+def without_loss(rows: Sequence[DurabilityRow]) -> str:
     """Return which volumes and settings lost nothing of how much; empty where each lost something."""
     safe = [row for row in rows if not _is_costly(row) and row.acknowledged_commits]
     if len(safe) > LOSSES_MAX:
@@ -74,9 +84,9 @@ def _gravity(row: DurabilityRow) -> tuple[float, float, int]:
     return failed, lost, row.torn_or_damaged
 
 
-def _cost_in_short(rows: Iterable[DurabilityRow]) -> str:
+def _cost_in_short(rows: Iterable[DurabilityRow], lost: str = "lost commits") -> str:
     kinds = {
-        "did not recover" if row.failed_recoveries else "lost commits" if row.lost_commits else "suffered damage"
+        "did not recover" if row.failed_recoveries else lost if row.lost_commits else "suffered damage"
         for row in rows
     }
     return " or ".join(sorted(kinds))

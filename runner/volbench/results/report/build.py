@@ -106,6 +106,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     warnings = _warnings(loaded, cells, volumes, server, pairs, names, explained, missed)
     about = run.suite.comparison.about
     progress = _progress(loaded)
+    compared = [volume for volume in volumes if volume.name in names]
     headline = headline_of(
         pairs,
         cells,
@@ -114,13 +115,12 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         effects=effects,
         about=about,
         durability=durability,
+        doubts=tuple(doubts(run, compared, compared=bool(pairs))),
         complete=progress is None,
     )
     accounts = _accounts(explained, every, differences, responses, headline.figure)
     conclusions = sweep.conclusions if sweep else sharing_sentences(sharing)
     summary = _summary(loaded, explained, pairs, cells, names, warnings, conclusions, accounts)
-    compared = [volume for volume in volumes if volume.name in names]
-    clauses = (headline.text, *doubts(run, compared, compared=bool(pairs)))
     return Report(
         run_id=run.run_id,
         suite=run.suite.name,
@@ -130,7 +130,8 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         volbench_version=run.volbench_version,
         summary=summary.model_copy(
             update={
-                "headline": "; ".join(clauses),
+                "headline": headline.text,
+                "notes": headline.sentences,
                 "figure": headline.figure,
                 "sharing": tuple(text for text in sharing_sentences(sharing) if text != summary.sentence),
             }

@@ -13,6 +13,7 @@ from volbench.core.base.text import (
     change_words,
     duration,
     interval,
+    interval_words,
     number,
     percent,
     quantity,
@@ -126,6 +127,22 @@ def test_what_the_cells_do_not_bound_has_no_brackets() -> None:
 def test_words_have_the_figure_of_the_change(ratio: float, text: str) -> None:
     assert change_words(ratio) == text
     assert change_words(ratio).split()[0] == change(ratio).strip("+−×÷ %")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "ci", "text"),
+    [
+        (9.04, (6.39, 12.5), "6.39 to 12.5"),
+        (0.166, (0.135, 0.203), "4.93 to 7.41"),
+        (1.51, (1.47, 1.56), "47 to 56 %"),
+        (0.73, (0.7, 0.75), "25 to 30 %"),
+        (1.02, (0.97, 1.08), "3.0 % lower to 8.0 % higher"),
+        (2.0, (0.8, 9.9), "1.25 times lower to 9.90 times higher"),
+        (3.0, (2.999, 3.001), "about 3.00"),
+    ],
+)
+def test_an_interval_in_words_has_the_form_of_its_change(ratio: float, ci: tuple[float, float], text: str) -> None:
+    assert interval_words(ci, ratio) == text
 
 
 def test_what_rounds_to_no_change_is_unchanged() -> None:

@@ -11,7 +11,7 @@ from volbench.core.records.goals.gate import Gate
 from volbench.core.records.report import DurabilityRow, Report
 from volbench.core.records.steps.crash import CrashStep
 from volbench.core.suite.policy import check_policy
-from volbench.results.compare.losses import loss_text, with_losses
+from volbench.results.compare.losses import losing_volumes, loss_text, with_losses
 from volbench.results.gate.gate import gate_report
 from volbench.results.report.build import build_report
 from volbench.results.report.formats.gate import GateFormat, render_gate
@@ -79,6 +79,16 @@ def test_settings_that_lose_are_named_and_the_gravest_comes_first() -> None:
     )
 
 
+def test_a_headline_names_all_that_lose_in_one_clause() -> None:
+    """Two had figures, three were named after them, and one clause took four lines."""
+    rows = [row(volume="b", lost_commits=100), row(volume="c", lost_commits=1), row(volume="d")]
+    assert losing_volumes(rows[:1]) == "b lost 100 of 200 acknowledged commits"
+    assert losing_volumes(rows) == "b and c lost acknowledged commits"
+    failed = [*rows, row(volume="e", failed_recoveries=1)]
+    assert losing_volumes(failed) == "e, b and c did not recover or lost acknowledged commits"
+    assert losing_volumes(rows[2:]) == ""
+
+
 def test_a_headline_says_which_volumes_lost_nothing() -> None:
     """The one setting that kept every commit was called worse, and no word said that it kept them."""
     lost, kept_all = row(lost_commits=5), [row(volume=name, acknowledged_commits=1625) for name in "bcde"]
@@ -113,15 +123,16 @@ def gate_of(report: Report) -> Gate:
 def test_no_page_leaves_a_loss_out(run: RunDirectory) -> None:
     """A headline, a line of the terminal and a gate's `go` were silent on what every cut cost."""
     report = build_report(run)
-    losses = loss_text(report.durability)
-    assert losses.startswith(f"{report.volumes[0].name} lost ")
+    losses = losing_volumes(report.durability)
+    assert losses.startswith(f"{report.volumes[0].name}")
+    assert " lost " in losses
     assert f"; but {losses}" in report.summary.headline
     assert terminal_summary(report).verdict[0] == f"{report.summary.headline}."
     assert losses in render(report, run, "md")
     heading = re.search("<h1>.*</h1>", render(report, run, "html"))
     assert heading
     assert losses in heading[0].replace("\N{NO-BREAK SPACE}", " ")
-    assert losses in summarise(report).sentence
+    assert loss_text(report.durability) in summarise(report).sentence
 
 
 @pytest.mark.parametrize("format_name", ["text", "md", "json", "junit", "html"])

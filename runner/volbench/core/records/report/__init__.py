@@ -108,7 +108,12 @@ class Summary(Record):
     """The verdict in a sentence, and what it rests on."""
 
     verdict: Literal["candidate_better", "candidate_worse", "equivalent", "mixed", "inconclusive", "single_volume"]
-    headline: str = Field(default="", description="Size, cause and decision in one clause; empty in older reports.")
+    headline: str = Field(
+        default="", description="Size, cause and decision, a clause each at most; empty in older reports."
+    )
+    notes: tuple[str, ...] = Field(
+        default=(), description="What belongs to the headline and is too much for it, in sentences."
+    )
     figure: HeadlineFigure | None = Field(default=None, description="What the headline's figure is of.")
     sentence: str
     box: tuple[str, ...] = Field(

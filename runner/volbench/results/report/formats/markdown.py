@@ -91,6 +91,9 @@ def _head(report: Report) -> Iterator[str]:
         yield f"**{escaped(report.summary.headline)}.**"
         yield ""
         yield escaped(report.summary.sentence)
+        if report.summary.notes:
+            yield ""
+            yield escaped(" ".join(report.summary.notes))
     else:
         yield f"**{escaped(report.summary.sentence)}**"
     yield ""

@@ -30,7 +30,7 @@ class TerminalSummary:
     """What a run ends with in a terminal: verdict and cause, then few lines; the report has the rest.
 
     Args:
-        verdict: the headline and its sentence.
+        verdict: the headline, its sentence, and its notes in one line.
         causes: the strongest ones.
         lines: `LINES_MAX` at most: what went wrong, what a millisecond costs, where the time goes, then the rest.
         left_out: lines that only the report has.
@@ -80,6 +80,8 @@ def _verdict(report: Report) -> Iterator[str]:
     if report.summary.headline:
         yield f"{report.summary.headline}."
     yield report.summary.sentence
+    if report.summary.notes:
+        yield " ".join(report.summary.notes)
 
 
 def _sections(report: Report) -> Iterator[Iterable[str]]:

@@ -1,8 +1,9 @@
-"""The headline of several candidates: the best one, the figures of all, and what is decided of each."""
+"""The headline of several candidates: the best one, its figure, and what is decided of all."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from volbench.core.base.text import counted, upper_first
 from volbench.core.records.report import CellRow, ComparisonRow, FindingRow
@@ -11,19 +12,22 @@ from volbench.results.report.rows.verdict.clauses import (
     LISTED_MAX,
     REPEAT,
     Headline,
-    adjusted_text,
-    cause_text,
+    cause_between,
     cells_of,
     comparisons_of,
     figure_record,
     goodness,
     metric_words,
     ratio_words,
+    size_words,
     without_verdict,
 )
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
-from volbench.results.report.rows.verdict.subject import Subject, rows_of, subject_at, subject_of
+from volbench.results.report.rows.verdict.subject import FIO, Subject, largest_of, rows_of, subject_at, subject_of
 from volbench.results.report.wording import joined
+
+FIGURES_MAX = 2
+"""Candidates whose figures a headline has where the first volume is best."""
 
 
 def headline_of_many(
@@ -40,30 +44,89 @@ def headline_of_many(
     if subject is None:
         return without_verdict(counted(len(pairs), "volume"), volumes, rows, cells)
     of_subject = sorted(rows_of(rows, subject), key=goodness, reverse=True)
-    best, worst = of_subject[0], of_subject[-1]
     certain = certain_among(pairs)
-    is_baseline_best = goodness(best) < 0
-    named, reason = of_subject, worst if goodness(worst) < 0 else best
-    if len(of_subject) > LISTED_MAX:
-        named, reason = ([best, worst], worst) if is_baseline_best else ([best], best)
-    figures = joined(
-        [
-            f"{row.candidate if len(named) > 1 or is_baseline_best else ''} {ratio_words(row)}".strip()
-            for row in named
-        ]
-    )
-    is_unnamed = worst not in named and goodness(worst) < 0
-    worst_text = f" (worst: {worst.candidate} {ratio_words(worst)})" if is_unnamed else ""
-    text = (
-        f"{_best_text(best, of_subject, baseline, len(volumes), certain)} by {metric_words(best)}, {figures} than"
-        f" {baseline}{worst_text}{adjusted_text([*named, *([worst] if is_unnamed else [])])}"
-        f"{cause_text(reason, cells, findings)}"
+    named = _named(of_subject)
+    best_text = _best_text(of_subject[0], of_subject, baseline, len(volumes), certain)
+    if of_subject[0].candidate in _doubtful(pairs, certain) and named == of_subject[:1]:
+        best_text += ", possibly by chance"
+    reason = named[-1]
+    cause = cause_between(reason, cells, findings)
+    headline = Headline(
+        size=f"{best_text}: {metric_words(reason)} {_sizes(named, baseline)}",
+        cause=cause.clause,
+        notes=(*cause.notes, _others_text(of_subject, named, baseline)),
+        figure=figure_record(subject),
     )
     if all(pair.verdict == "inconclusive" for pair in pairs):
-        text = f"{upper_first(cells_of(of_subject))}, not decided: {text}; {REPEAT}"
-    else:
-        text += f"; {_decision_of_many(pairs, of_subject, certain)}"
-    return Headline(text=text, figure=figure_record(subject))
+        size = f"{upper_first(cells_of(of_subject))}, not decided: {headline.size}"
+        return replace(headline, size=size, next_step=REPEAT)
+    return _decided(headline, pairs, of_subject, certain)
+
+
+def _named(rows: Sequence[ComparisonRow]) -> Sequence[ComparisonRow]:
+    """Return whose figures a headline has: the best one's; where that is the baseline, of two both, else the next.
+
+    The cause is that of the last one.
+    """
+    if goodness(rows[0]) < 0 and len(rows) <= FIGURES_MAX:
+        return rows
+    return rows[:1]
+
+
+def _sizes(rows: Sequence[ComparisonRow], baseline: str) -> str:
+    """Return `4.23 times higher than gp3 (...)`; where the baseline is best, on which volumes: the best first."""
+    if goodness(rows[0]) >= 0:
+        return size_words(rows[0], baseline)
+    return joined([f"{size_words(row)} on {row.candidate}" for row in rows])
+
+
+def _others_text(rows: Sequence[ComparisonRow], named: Sequence[ComparisonRow], baseline: str) -> str:
+    """Return the figures of the candidates that a headline does not name; of many, that of one that is worse."""
+    unnamed = [row for row in rows if row not in named]
+    if not unnamed:
+        return ""
+    if len(rows) > LISTED_MAX:
+        worst = rows[-1]
+        if goodness(worst) >= 0:
+            return ""
+        return f"by the same figure, {worst.candidate} is the last: {size_words(worst, baseline)}"
+    texts = [f"{row.candidate} {size_words(row, baseline)}" for row in unnamed]
+    return f"by the same figure: {joined(texts)}"
+
+
+def _decided(
+    headline: Headline, pairs: Sequence[PairSummary], rows: Sequence[ComparisonRow], certain: Collection[str]
+) -> Headline:
+    """Return the headline with what is decided of all candidates, and what speaks against the best one."""
+    doubtful = _doubtful(pairs, certain)
+    by_chance = f"chance alone may have decided {_few(doubtful)}" if doubtful else ""
+    return replace(
+        headline,
+        next_step=_objection(pairs, rows[0]),
+        decided="" if len(pairs) > LISTED_MAX else _decision_of_few(pairs),
+        counts=f"of {counted(len(pairs), 'candidate')} {_numbers_of(rows)}" if len(pairs) > LISTED_MAX else "",
+        notes=(*headline.notes, by_chance),
+    )
+
+
+def _doubtful(pairs: Sequence[PairSummary], certain: Collection[str]) -> list[str]:
+    """Return the candidates that their own test names and that chance may have; none where all are worse."""
+    if {pair.verdict for pair in pairs} == {"candidate_worse"}:
+        return []
+    return [pair.candidate for pair in pairs if pair.winner is not None and pair.candidate not in certain]
+
+
+def _objection(pairs: Sequence[PairSummary], best: ComparisonRow) -> str:
+    """Return by which metric the best candidate is worse than the baseline, most of several; empty: by none.
+
+    A metric of the server comes before those of fio.
+    """
+    of_best = next(pair for pair in pairs if pair.candidate == best.candidate)
+    worse = [row for row in comparison_rows(of_best.worse) if row.ratio]
+    if goodness(best) < 0 or not worse:
+        return ""
+    row = largest_of([row for row in worse if not row.metric.startswith(FIO)] or worse)
+    return f"but worse by {metric_words(row)}, {ratio_words(row)}"
 
 
 def _decided_subject(rows: Sequence[ComparisonRow], about: Sequence[str]) -> Subject | None:
@@ -98,10 +161,8 @@ def _best_text(
     return f"{best.candidate} looks best of {of}"
 
 
-def _decision_of_many(
-    pairs: Sequence[PairSummary], of_subject: Sequence[ComparisonRow], certain: Collection[str]
-) -> str:
-    """Return what is decided of each candidate; of many, how many are, by the figure that the headline is of."""
+def _decision_of_few(pairs: Sequence[PairSummary]) -> str:
+    """Return what is decided of each candidate."""
     verdict_texts = {
         "candidate_better": "better",
         "candidate_worse": "worse",
@@ -114,18 +175,11 @@ def _decision_of_many(
         for verdict in verdict_texts
     }
     everyone = "both" if len(pairs) == 2 else f"all {len(pairs)}"
-    decision = "; ".join(
+    return ", ".join(
         f"{everyone if len(names) == len(pairs) else _few(names)} {verdict_text}"
         for verdict_text, names in groups.items()
         if names
     )
-    if len(pairs) > LISTED_MAX:
-        decision = f"of {counted(len(pairs), 'candidate')} {_numbers_of(of_subject)}"
-    doubtful = [pair.candidate for pair in pairs if pair.winner is not None and pair.candidate not in certain]
-    if not doubtful or {pair.verdict for pair in pairs} == {"candidate_worse"}:
-        return decision
-    of = "" if len(pairs) > LISTED_MAX else f"of {counted(len(pairs), 'candidate')}, "
-    return f"{decision}; {of}chance alone may have decided {_few(doubtful)}"
 
 
 def _numbers_of(rows: Sequence[ComparisonRow]) -> str:

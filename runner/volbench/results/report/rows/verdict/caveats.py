@@ -17,6 +17,7 @@ from volbench.results.compare.figures import figure_rows
 from volbench.results.compare.settings import server_differences
 from volbench.results.report.rows.reproduce import resume_command
 from volbench.results.report.rows.verdict.adjustments import adjustment_caveats
+from volbench.results.report.rows.verdict.clauses import LIMITS_RAISED
 from volbench.results.report.rows.verdict.disturbances import validity_caveats
 from volbench.results.report.rows.verdict.progress import progress_caveats
 from volbench.results.report.rows.verdict.volumes import place_caveats, volume_caveats
@@ -139,7 +140,7 @@ def _of_limits(run: RunRecord) -> Iterator[str]:
 
 
 def doubts(run: RunRecord, volumes: Sequence[VolumeRow], *, compared: bool) -> Iterator[str]:
-    """Yield clauses that a headline ends with: what takes its conclusion away, whatever the figures are.
+    """Yield clauses for a headline: what takes its conclusion away, whatever the figures are.
 
     Args:
         volumes: those that are compared, or the only one.
@@ -151,7 +152,7 @@ def doubts(run: RunRecord, volumes: Sequence[VolumeRow], *, compared: bool) -> I
         more = ", and others share theirs" if len(shared) > 1 else ""
         yield f"{shared[0].names} lie on the same {shared[0].storage}{more}"
     if raised_limits(run):
-        yield "validity limits were raised"
+        yield LIMITS_RAISED
 
 
 def raised_limits(run: RunRecord) -> list[str]:

@@ -1,37 +1,78 @@
-"""Pieces of a headline: its figures, metrics and cells in words, and the headline without two valid figures."""
+"""Pieces of a headline: its clauses, figures, metrics and cells in words, and the headline without two figures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from volbench.core.base.text import change_words, quantity
+from volbench.core.base.text import change_words, interval_words, percent, quantity, upper_first
 from volbench.core.records.report import CellRow, ComparisonRow, EffectRow, FindingRow, HeadlineFigure
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary
 from volbench.results.compare.figures import figure_of
-from volbench.results.report.rows.verdict.reason import cause_clause
+from volbench.results.report.rows.verdict.reason import Cause, cause_of
 from volbench.results.report.rows.verdict.subject import Subject, leading_rows, subject_at
 from volbench.results.report.wording import ADJUSTED, is_adjusted, joined, label, load_text
 
 LISTED_MAX = 3
-"""Candidates whose figures a headline lists; of more, the best, and the worst if it is worse than the baseline."""
+"""Names that a headline lists; of more, their number."""
 REPEAT, RESUME = "repeat to decide", "resume the run to decide"
+LIMITS_RAISED = "validity limits were raised"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Headline:
-    """The clause, and what its figure is of; without a figure None."""
+    """At most three clauses, and the sentences below them that say the rest.
 
-    text: str
+    Args:
+        size: which volume, by how much, with the interval.
+        cause: why, and how sure; empty: nothing says so.
+        next_step: what an open verdict needs, or what stands against a decided one; empty: nothing.
+        decided: by how many cells it is decided: the last clause where nothing else is, since the sentence has it.
+        counts: of many candidates, how many are better and worse: the last clause, or a note where another is.
+        notes: clauses without a full stop that belong to the headline, and are too many for it.
+        figure: what the figure is of; None: it has none.
+    """
+
+    size: str
+    cause: str = ""
+    next_step: str = ""
+    decided: str = ""
+    counts: str = ""
+    notes: tuple[str, ...] = ()
     figure: HeadlineFigure | None = None
 
+    @property
+    def text(self) -> str:
+        """The headline without a full stop."""
+        return "; ".join(filter(None, (self.size, self.cause, self.next_step or self.decided or self.counts)))
 
-def cause_text(row: ComparisonRow, cells: Sequence[CellRow], findings: Sequence[FindingRow]) -> str:
-    """Return the clause on why the slower one of a row's volumes is slower; empty where nothing says so."""
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The notes as sentences."""
+        return tuple(dict.fromkeys(f"{upper_first(note)}." for note in self.notes if note))
+
+
+def closed(headline: Headline, doubts: Sequence[str]) -> Headline:
+    """Return the headline with its gravest doubt as the last clause, and the rest in its notes.
+
+    Args:
+        doubts: what takes a conclusion away, the gravest first: what cuts cost, volumes on one disk, raised limits.
+            The last counts less than what a verdict needs.
+    """
+    grave = [text for text in doubts if text != LIMITS_RAISED]
+    light = [text for text in doubts if text == LIMITS_RAISED]
+    clauses = [text for text in (*grave[:1], headline.next_step, *light) if text]
+    further = [f"volumes {text}" for text in grave[1:]]
+    notes = (*headline.notes, *further, *clauses[1:], headline.counts if clauses else "")
+    return replace(headline, next_step=clauses[0] if clauses else "", notes=notes)
+
+
+def cause_between(row: ComparisonRow, cells: Sequence[CellRow], findings: Sequence[FindingRow]) -> Cause:
+    """Return why the slower one of a row's volumes is slower; empty where nothing says so."""
     loser, winner = (row.candidate, row.baseline) if goodness(row) < 0 else (row.baseline, row.candidate)
-    return cause_clause(row.step, loser, winner, findings, cells)
+    return cause_of(row.step, loser, winner, findings, cells)
 
 
 def cells_of(rows: Iterable[ComparisonRow]) -> str:
@@ -48,14 +89,20 @@ def cells_each(row: ComparisonRow) -> str:
     return f"{baseline} against {candidate} cells"
 
 
+def compared_cells(row: ComparisonRow) -> str:
+    """Return `3 cells each`, `5 against 4 cells, 2 of them disturbed`: what a decision rests on."""
+    disturbed = sum(row.within_bounds)
+    return f"{cells_each(row)}, {disturbed} of them disturbed" if disturbed else cells_each(row)
+
+
 def without_verdict(
     candidates: str, volumes: Sequence[str], rows: Sequence[ComparisonRow], cells: Sequence[CellRow]
 ) -> Headline:
     """Return the headline without two valid figures: it has what was measured all the same."""
     first = next(leading_rows(rows), None)
-    text = f"No verdict on {candidates} against {volumes[0]}: {_why_none(rows)}"
+    size = f"No verdict on {candidates} against {volumes[0]}: {_why_none(rows)}"
     if first is None:
-        return Headline(text=text)
+        return Headline(size=size)
     step, load, metric = subject = subject_at(first)
     of_step = [cell for cell in cells if (cell.step, load_text(cell.parameters)) == (step, load)]
     figures = {name: figure_of([cell for cell in of_step if cell.volume == name], metric) for name in volumes}
@@ -63,8 +110,8 @@ def without_verdict(
     if len(measured) > LISTED_MAX + 1:
         measured = [measured[0], measured[-1]]
     listed = joined([f"{quantity(value, _unit(first))} on {name}" for value, name in measured])
-    text += f"; as measured, {metric_words(first)} is {listed}" if listed else ""
-    return Headline(text=text, figure=figure_record(subject))
+    as_measured = f"as measured, {metric_words(first)} is {listed}" if listed else ""
+    return Headline(size=size, cause=as_measured, figure=figure_record(subject))
 
 
 def _unit(row: ComparisonRow) -> str:
@@ -93,23 +140,31 @@ def goodness(row: ComparisonRow) -> float:
     return size if row.better == "higher" else -size
 
 
-def adjusted_text(rows: Sequence[ComparisonRow]) -> str:
-    """Return that figures are adjusted for other work; of which volumes, where it is not all that are printed."""
-    names = [row.candidate for row in rows if is_adjusted(row)]
-    if len(names) < len(rows):
-        return f", that of {joined(names)} adjusted for other work" if names else ""
-    return ADJUSTED if names else ""
-
-
 def figure_words(row: ComparisonRow) -> str:
-    """Return metric, step and change of a row in words."""
-    return f"{metric_words(row)} {ratio_words(row)}{ADJUSTED if is_adjusted(row) else ''}"
+    """Return metric, step and change of a row in words, with its interval."""
+    return f"{metric_words(row)} {size_words(row)}"
 
 
 def metric_words(row: ComparisonRow) -> str:
     """Return `transactions/s in STEP`; of fio's operations, also at which load."""
     load = f" at {load_text(row.parameters)}" if row.metric == "fio_iops" and load_text(row.parameters) else ""
     return f"{label(row.metric)} in {row.step}{load}"
+
+
+def size_words(row: ComparisonRow | EffectRow, than: str = "") -> str:
+    """Return `6.03 times lower than gp3 (95 %: 4.92 to 7.40)`: the change and its interval.
+
+    Args:
+        than: the volume that it is compared with, where the sentence does not say so before.
+    """
+    is_of_equal_shares = isinstance(row, ComparisonRow) and is_adjusted(row)
+    plain_ci = row.plain_ci if isinstance(row, ComparisonRow) else None
+    ci, standing = (row.ci, "") if row.ci is not None else (plain_ci, " as the cells ran")
+    bounds = f"{percent(row.confidence)}{standing}: {interval_words(ci, row.ratio)}" if ci and row.ratio else ""
+    texts = filter(None, (bounds, ADJUSTED.removeprefix(", ") if is_of_equal_shares else ""))
+    in_brackets = ", ".join(texts)
+    than_text = f" than {than}" if than else ""
+    return f"{ratio_words(row)}{than_text}{f' ({in_brackets})' if in_brackets else ''}"
 
 
 def ratio_words(row: ComparisonRow | EffectRow) -> str:

@@ -1,7 +1,8 @@
-"""The headline: which volume, by how much, why and how sure, in one clause for one, two and many volumes."""
+"""The headline: which volume, by how much, why and how sure, in at most three clauses; notes say the rest."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -9,14 +10,16 @@ from volbench.core.base.text import counted, lower_first, percent, quantity, upp
 from volbench.core.records.metrics import PRIMARY_METRICS
 from volbench.core.records.report import CellRow, ComparisonRow, DurabilityRow, EffectRow, FindingRow
 from volbench.results.compare.comparison_summary import PairSummary
-from volbench.results.compare.losses import with_losses
+from volbench.results.compare.losses import losing_volumes, without_loss
 from volbench.results.report.rows.verdict.candidates import headline_of_many
 from volbench.results.report.rows.verdict.clauses import (
     REPEAT,
     RESUME,
     Headline,
-    cause_text,
+    cause_between,
     cells_each,
+    closed,
+    compared_cells,
     figure_record,
     figure_words,
     goodness,
@@ -25,8 +28,8 @@ from volbench.results.report.rows.verdict.clauses import (
 )
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.lead import INVALID_ONLY, NONE, cause_title, likelihood
-from volbench.results.report.rows.verdict.order import leading, order_text
-from volbench.results.report.rows.verdict.reason import is_step
+from volbench.results.report.rows.verdict.order import leading, order_note, title_of
+from volbench.results.report.rows.verdict.reason import is_step, sureness
 from volbench.results.report.rows.verdict.subject import (
     Subject,
     largest_of,
@@ -38,6 +41,8 @@ from volbench.results.report.rows.verdict.subject import (
 from volbench.results.report.rows.verdict.sweep import headline_of_sweep
 from volbench.results.report.wording import label, load_text
 
+_IN_BRACKETS = re.compile(r" \([^()]*\)")
+
 
 def headline_of(
     pairs: Sequence[PairSummary],
@@ -48,9 +53,10 @@ def headline_of(
     effects: Sequence[EffectRow] = (),
     about: Sequence[str] = (),
     durability: Sequence[DurabilityRow] = (),
+    doubts: Sequence[str] = (),
     complete: bool = True,
 ) -> Headline:
-    """Return size, cause, decision and what cuts cost in one clause, without a full stop.
+    """Return size, cause and decision in at most three clauses, without a full stop.
 
     Args:
         pairs: each candidate with the baseline.
@@ -60,11 +66,17 @@ def headline_of(
         effects: of a sweep.
         about: steps that the suite is about, the first that has a figure counts; empty: all.
         durability: what cuts cost each volume; a loss is never left out.
+        doubts: clauses on what takes the conclusion away.
         complete: whether no planned cell is missing; those that are may decide.
     """
     headline = _of_figures(pairs, cells, volumes, findings, effects=effects, about=about)
-    text = headline.text if complete else headline.text.replace(REPEAT, RESUME)
-    return replace(headline, text=with_losses(text, durability))
+    if not complete:
+        headline = replace(headline, next_step=headline.next_step.replace(REPEAT, RESUME))
+    losses = losing_volumes(durability)
+    lossless = without_loss(durability) if losses else ""
+    note = f"in the same crash tests, {lossless}" if lossless else ""
+    headline = replace(headline, notes=(*headline.notes, note))
+    return closed(headline, [*([f"but {losses}"] if losses else []), *doubts])
 
 
 def _of_figures(
@@ -83,7 +95,7 @@ def _of_figures(
     if effects:
         return headline_of_sweep(effects, about, cells, findings)
     if len(volumes) > 1:
-        return Headline(text="No verdict: no cell gave a metric that can be compared")
+        return Headline(size="No verdict: no cell gave a metric that can be compared")
     return _of_one(cells, volumes, findings)
 
 
@@ -96,31 +108,45 @@ def _of_two(
     subject = subject_of(rows, about)
     if subject is None:
         return without_verdict(candidate, (baseline, candidate), rows, cells)
-    return Headline(
-        text=_pair_text(pair, rows_of(rows, subject)[0], cells, findings), figure=figure_record(subject)
-    )
+    headline = _of_pair(pair, rows_of(rows, subject)[0], cells, findings)
+    return replace(headline, figure=figure_record(subject))
 
 
-def _pair_text(
+def _of_pair(
     pair: PairSummary, row: ComparisonRow, cells: Sequence[CellRow], findings: Sequence[FindingRow]
-) -> str:
+) -> Headline:
     baseline, candidate = pair.baseline, pair.candidate
+    decided = f"decided by {compared_cells(row)}"
     if pair.verdict == "mixed":
         better, worse = (_of_side(comparison_rows(side), row) for side in (pair.better, pair.worse))
         figures = (figure_words(better), figure_words(worse))
-        return f"{candidate} is better than {baseline} by {figures[0]}, and worse by {figures[1]}"
-    if pair.verdict == "equivalent":
-        return (
-            f"{candidate} is equivalent to {baseline}: {figure_words(row)}, no metric beyond {percent(row.margin)}"
+        return Headline(
+            size=f"{candidate} is better than {baseline} by {figures[0]}, and worse by {figures[1]}",
+            decided="choose by the metric that counts",
         )
-    cause = cause_text(row, cells, findings)
+    if pair.verdict == "equivalent":
+        return Headline(
+            size=f"{candidate} is equivalent to {baseline}: {figure_words(row)}",
+            cause=f"no metric beyond {percent(row.margin)}",
+            decided=decided,
+        )
+    cause = cause_between(row, cells, findings)
     if pair.winner is not None:
         verdict_text = "better" if pair.winner == candidate else "worse"
-        return f"{candidate} is {verdict_text} than {baseline}: {figure_words(row)}{cause}"
-    decides = _what_decides(pair, row)
-    undecided = f"{upper_first(cells_each(row))}, not decided"
-    cause = "" if _is_alike(row) else cause
-    return f"{undecided}: {candidate} {_leaning(row)} {baseline}, {figure_words(row)}{cause}{decides}"
+        return Headline(
+            size=f"{candidate} is {verdict_text} than {baseline}: {figure_words(row)}",
+            cause=cause.clause,
+            decided=decided,
+            notes=cause.notes,
+        )
+    is_named = not _is_alike(row)
+    leaning = f"{candidate} {_leaning(row)} {baseline}"
+    return Headline(
+        size=f"{upper_first(cells_each(row))}, not decided: {leaning}, {figure_words(row)}",
+        cause=cause.clause if is_named else "",
+        next_step=_what_decides(pair, row),
+        notes=cause.notes if is_named else (),
+    )
 
 
 def _of_side(rows: Sequence[ComparisonRow], subject: ComparisonRow) -> ComparisonRow:
@@ -142,21 +168,42 @@ def _of_one(cells: Sequence[CellRow], volumes: Sequence[str], findings: Sequence
     )
     figure = figure_record(subject) if subject else None
     if not cells:
-        return Headline(text=f"No figure of {volume}: no step has a result")
+        return Headline(size=f"No figure of {volume}: no step has a result")
     if not valid:
-        reasons = dict.fromkeys(reason for cell in cells for reason in cell.invalid_reasons)
-        reason_text = f": {next(iter(reasons))}" if reasons else ""
-        results = counted(len(cells), "step result")
-        figure_text = f"; {text}, all invalid" if text else ""
-        return Headline(
-            text=f"No valid figure of {volume}, {results} and none valid{reason_text}{figure_text}", figure=figure
-        )
+        all_invalid = f"{text}, all invalid" if text else ""
+        return Headline(size=_without_valid(volume, cells), cause=all_invalid, figure=figure)
     if order is None or named is None:
         title = lower_first(cause_title(NONE)) if findings else "no cause named"
-        return Headline(text=f"{volume}: {text}; {title}" if text else f"{volume}: {title}", figure=figure)
-    where = f"{volume}, step {named.step}: {lower_first(cause_title(named.cause))}, {_sureness(named)}"
-    clauses = (where, order_text(order), text)
-    return Headline(text="; ".join(filter(None, clauses)), figure=figure)
+        return Headline(size=f"{volume}: {text or title}", cause=title if text else "", figure=figure)
+    if not text:
+        return Headline(
+            size=f"{volume}, step {named.step}: {title_of(named)}",
+            cause=f"{likelihood(named) or 'how likely is not known'}{sureness(order)}",
+            notes=(order_note(order), *_of_invalid_cells(named)),
+            figure=figure,
+        )
+    return Headline(
+        size=f"{volume}: {text}",
+        cause=f"{_likely_cause(named)}{sureness(order)}: {title_of(named)}",
+        notes=(order_note(order), *_of_invalid_cells(named)),
+        figure=figure,
+    )
+
+
+def _without_valid(volume: str, cells: Sequence[CellRow]) -> str:
+    reasons = dict.fromkeys(reason for cell in cells for reason in cell.invalid_reasons)
+    reason_text = f": {_IN_BRACKETS.sub('', next(iter(reasons)))}" if reasons else ""
+    return f"No valid figure of {volume}, {counted(len(cells), 'step result')} and none valid{reason_text}"
+
+
+def _likely_cause(finding: FindingRow) -> str:
+    """Return `likely cause`, `possible cause`; of one whose confidence is not known that it is so."""
+    likelihood_text = likelihood(finding)
+    return f"{likelihood_text} cause" if likelihood_text else "cause whose confidence is not known"
+
+
+def _of_invalid_cells(finding: FindingRow) -> tuple[str, ...]:
+    return () if finding.valid else (INVALID_ONLY,)
 
 
 def _figures_of(cells: Iterable[CellRow], step: str) -> Iterator[tuple[str, Subject]]:
@@ -174,17 +221,12 @@ def _figures_of(cells: Iterable[CellRow], step: str) -> Iterator[tuple[str, Subj
             yield f"{label(name)} {' to '.join(ends)} in step {step}", subject
 
 
-def _sureness(finding: FindingRow) -> str:
-    likelihood_text = likelihood(finding) or "how likely is not known"
-    return likelihood_text if finding.valid else f"{likelihood_text}, {INVALID_ONLY}"
-
-
 def _what_decides(pair: PairSummary, row: ComparisonRow) -> str:
     if pair.alone:
-        return f"; one of {pair.families} steps may differ by chance: {REPEAT}"
+        return f"one of {pair.families} steps may differ by chance: {REPEAT}"
     if max(row.runs) == 1:
-        return f"; {REPEAT}"
-    return f"; about {row.runs_needed} each would decide" if row.runs_needed is not None else ""
+        return REPEAT
+    return f"about {row.runs_needed} each would decide" if row.runs_needed is not None else ""
 
 
 def _leaning(row: ComparisonRow) -> str:

@@ -55,13 +55,17 @@ def certainty(finding: FindingRow) -> str:
     """Return `very likely, confidence 97 %; explains 63 % of the latency; seen in invalid cells only`, as known."""
     clauses = []
     if finding.confidence is not None:
-        sure = percent(min(CONFIDENCE_MAX, round(finding.confidence, 2)))
-        clauses.append(f"{likelihood(finding)}, confidence {sure}")
+        clauses.append(f"{likelihood(finding)}, confidence {confidence_figure(finding.confidence)}")
     if finding.share is not None:
         clauses.append(f"explains {percent(finding.share)} of the {finding.share_of}")
     if not finding.valid:
         clauses.append(INVALID_ONLY)
     return "; ".join(clauses)
+
+
+def confidence_figure(confidence: float) -> str:
+    """Return a confidence as whole per cents, none of 100 %."""
+    return percent(min(CONFIDENCE_MAX, round(confidence, 2)))
 
 
 def likelihood(finding: FindingRow) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from volbench.core.base.text import percent
+from volbench.core.base.text import lower_first, percent
 from volbench.core.records.report import FindingRow
 from volbench.results.explain.cause_info import GROUPS
 from volbench.results.explain.causes import CAUSES
@@ -109,28 +109,28 @@ def leading_first(findings: Sequence[FindingRow]) -> tuple[FindingRow, ...]:
     return (first, *(finding for finding in findings if finding is not first))
 
 
-def order_text(order: Order, winner: str = "") -> str:
-    """Return what the first cause explains, and what else does, as clauses; empty of one that is alone.
+def order_note(order: Order, winner: str = "") -> str:
+    """Return what the headline's cause explains, and what else does, as clauses; empty of one that is alone.
 
     Args:
         order: of which the first one stands before.
         winner: the faster volume; empty: there is none to compare with.
     """
-    size_text = f"it explains {_size(order.first)}"
+    size_text = f"that cause explains {_size(order.first)}"
     if order.undecided:
         rival = order.undecided[0]
         of = " of the difference" if winner else ""
         too = f", which {winner} has too" if rival.is_shared and not order.first.is_shared else ""
-        another = f"another likely cause, {_share(rival)}: {_title(rival)}{too}"
+        another = f"another likely cause, {_share(rival)}: {title_of(rival.finding)}{too}"
         return f"{size_text}; {another}; which of them explains more{of} is not decided"
     share = order.first.finding.share or 0.0
     larger = max(order.smaller, key=lambda rival: rival.finding.share or 0.0, default=order.first)
     if (larger.finding.share or 0.0) > share:  # but adds less: the faster volume waits for it, too
-        return f"{size_text}; what {winner} waits for, too, explains {_size(larger)}: {_title(larger)}"
+        return f"{size_text}; what {winner} waits for, too, explains {_size(larger)}: {title_of(larger.finding)}"
     of_volume = next((rival for rival in order.smaller if _is_of_volume(rival)), None)
     if of_volume is None or _is_of_volume(order.first):
         return ""
-    return f"{size_text}; next, {_share(of_volume)}: {_title(of_volume)}"
+    return f"{size_text}; next, {_share(of_volume)}: {title_of(of_volume.finding)}"
 
 
 def is_reason(finding: FindingRow) -> bool:
@@ -164,6 +164,6 @@ def _share(rival: Rival) -> str:
     return "share not known" if share is None else percent(share)
 
 
-def _title(rival: Rival) -> str:
-    title = cause_title(rival.finding.cause)
-    return f"{title[:1].lower()}{title[1:]}"
+def title_of(finding: FindingRow) -> str:
+    """Return a cause in words, as within a sentence."""
+    return lower_first(cause_title(finding.cause))

@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from volbench.core.base.text import percent
 from volbench.core.records.report import CellRow, FindingRow
 from volbench.results.compare.figures import figure_of
-from volbench.results.report.rows.verdict.lead import cause_title, likelihood
-from volbench.results.report.rows.verdict.order import Rival, is_likely, is_reason, order_of, order_text
+from volbench.results.report.rows.verdict.lead import confidence_figure, likelihood
+from volbench.results.report.rows.verdict.order import (
+    Order,
+    Rival,
+    is_likely,
+    is_reason,
+    order_note,
+    order_of,
+    title_of,
+)
 from volbench.results.report.wording import joined
 
 _MEAN = "latency_ms_mean"
 
 
-def cause_clause(
-    step: str, loser: str, winner: str, findings: Sequence[FindingRow], cells: Sequence[CellRow] = ()
-) -> str:
-    """Return `; likely cause on gp3: ...`: the cause that adds most to the difference; or that none is likely.
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """The clause of a headline on a cause, and what else is to say of it, as clauses; empty where nothing is."""
 
-    Where the faster volume waits for it, too, it is of both. Where several may add most, the clause says so, and
-    where the largest is none of the volume, it names that of the volume after it.
+    clause: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def cause_of(
+    step: str, loser: str, winner: str, findings: Sequence[FindingRow], cells: Sequence[CellRow] = ()
+) -> Cause:
+    """Return `likely cause on gp3, confidence 85 %: ...`: what adds most to the difference; or that none is likely.
+
+    Where the faster volume waits for it, too, it is of both. Where several may add most, the clause says so. The
+    notes say how much it explains where another cause explains much too.
 
     Args:
         step: of the headline; causes of its phases are of it, too.
@@ -43,13 +60,26 @@ def cause_clause(
     first = order.first.finding
     weaker = _weaker(first, of_winner) if order.first.is_shared else ""
     where = f"both {winner} and {loser}" if order.first.is_shared and not weaker else loser
-    clauses = (
-        f"; {likelihood(first)} cause on {where}: {_title(first)}",
-        f"{weaker} on {winner}, too" if weaker else "",
-        order_text(order, winner),
-        "" if first.valid else invalid_text(step, loser, cells),
+    return Cause(
+        clause=f"{likelihood(first)} cause on {where}{sureness(order)}: {title_of(first)}",
+        notes=(
+            f"that cause is {weaker} on {winner}, too" if weaker else "",
+            order_note(order, winner),
+            "" if first.valid else invalid_text(step, loser, cells),
+        ),
     )
-    return "; ".join(filter(None, clauses))
+
+
+def sureness(order: Order) -> str:
+    """Return `, confidence 85 %`, and that it is one of several, or of invalid cells only."""
+    finding = order.first.finding
+    return "".join(
+        (
+            "" if finding.confidence is None else f", confidence {confidence_figure(finding.confidence)}",
+            f", one of {1 + len(order.undecided)}" if order.undecided else "",
+            "" if finding.valid else ", of invalid cells only",
+        )
+    )
 
 
 def _weaker(finding: FindingRow, of_winner: Sequence[FindingRow]) -> str:
@@ -88,13 +118,13 @@ def _pace(step: str, loser: str, winner: str, cells: Sequence[CellRow]) -> float
     return fast / slow if fast is not None and slow else None
 
 
-def _no_cause(step: str, loser: str, findings: Sequence[FindingRow]) -> str:
+def _no_cause(step: str, loser: str, findings: Sequence[FindingRow]) -> Cause:
     """Return that none is likely; for which volume and step where one of other volumes or steps is.
 
     One that is likely and small is named as small: it was found.
     """
     if not findings:
-        return ""
+        return Cause()
     small = [
         finding
         for finding in findings
@@ -103,9 +133,9 @@ def _no_cause(step: str, loser: str, findings: Sequence[FindingRow]) -> str:
     if small:
         largest = max(small, key=lambda finding: finding.share or 0.0)
         share = percent(largest.share or 0.0)
-        return f"; a {likelihood(largest)} cause on {loser} explains {share} only: {_title(largest)}"
+        return Cause(clause=f"a {likelihood(largest)} cause on {loser} explains {share} only: {title_of(largest)}")
     where = f" on {loser} in {step}" if any(map(is_reason, findings)) else ""
-    return f"; no likely cause was found{where}"
+    return Cause(clause=f"no likely cause was found{where}")
 
 
 def invalid_text(step: str, volume: str, cells: Sequence[CellRow]) -> str:
@@ -121,11 +151,6 @@ def invalid_text(step: str, volume: str, cells: Sequence[CellRow]) -> str:
     subject = "the step or a part of it" if any(cell.step != step for cell in of_step) else "the step"
     of_some = f" of {joined(invalid or [volume])}" if len(invalid) < max(2, len(volumes)) else ""
     return f"{subject} is invalid in every cell{of_some}"
-
-
-def _title(finding: FindingRow) -> str:
-    title = cause_title(finding.cause)
-    return f"{title[:1].lower()}{title[1:]}"
 
 
 def is_step(name: str, step: str) -> bool:

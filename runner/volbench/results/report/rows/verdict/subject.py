@@ -9,7 +9,7 @@ from volbench.core.records.report import ComparisonRow, EffectRow
 from volbench.results.report.rows.verdict.reason import is_step
 from volbench.results.report.wording import load_text
 
-_FIO = "fio_"
+FIO = "fio_"
 """Metrics of the volume alone; a page for a DBA is about the server where it was measured."""
 
 Subject = tuple[str, str, str]
@@ -24,7 +24,7 @@ def subject_of(rows: Sequence[ComparisonRow], about: Sequence[str] = ()) -> Subj
     with the largest difference; fio's where nothing else has one.
     """
     leading = [row for row in leading_rows(rows) if row.ratio]
-    of_all = [row for row in leading if not row.metric.startswith(_FIO)] or leading
+    of_all = [row for row in leading if not row.metric.startswith(FIO)] or leading
     matches = ((step, is_of) for step in about for is_of in (str.__eq__, is_step))
     of_steps = [[row for row in leading if is_of(row.step, step)] for step, is_of in matches]
     many = max(1, len({row.candidate for row in rows}) / 2)
