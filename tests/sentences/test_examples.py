@@ -64,6 +64,14 @@ def test_a_page_that_is_rendered_again_keeps_the_doubts_of_its_headline() -> Non
     assert rendered_again(again).summary == summary
 
 
+def test_a_page_that_is_rendered_again_keeps_what_a_millisecond_costs() -> None:
+    """No row of a stored report has these sentences: the box below the headline lost them."""
+    report = REPORTS["quick"]
+    (text,) = report.summary.response
+    assert text in report.summary.box
+    assert text in rendered_again(report).summary.box
+
+
 @pytest.mark.parametrize("name", REPORTS)
 def test_no_sentence_that_is_made_anew_has_what_was_objected_to(name: str) -> None:
     for kind, text in sentences_of(REPORTS[name]):

@@ -70,15 +70,16 @@ def rendered_again(report: Report) -> Report:
         if not text.startswith(MADE_ANEW_BEGIN) and text not in judged_before
     ]
     undetermined = _undetermined(report)
+    responses = _responses(report, undetermined)
     summary = report.summary.model_copy(
         update={
             "headline": headline.text,
             "notes": headline.sentences,
             "figure": headline.figure,
             "sentence": sentence_anew(report) or _conclusions(report)[0],
-            "box": difference_sentences(report.time_differences, of_step=step),
+            "box": _box(report, responses, step),
             "time_difference": _time_difference(report, step),
-            "response": _responses(report, undetermined),
+            "response": responses,
             "caveats": (*notes, *missed, *(_singular(text) for text in old if text not in missed)),
         }
     )
@@ -110,6 +111,15 @@ def _responses(report: Report, undetermined: Sequence[NoResponseRow]) -> tuple[s
         next((text.replace(before, after) for before, after in old.items() if before in text), text)
         for text in report.summary.response
     )
+
+
+def _box(report: Report, responses: Sequence[str], step: str) -> tuple[str, ...]:
+    """Return the sentences below the headline: those on times made anew, others as they were."""
+    summary = report.summary
+    again = dict(zip(summary.response, responses, strict=True))
+    before = [again[text] for text in summary.box if text in again]
+    after = [text for text in summary.box if text not in again and text not in summary.time_difference]
+    return tuple(dict.fromkeys((*before, *difference_sentences(report.time_differences, of_step=step), *after)))
 
 
 def _totals_judged(report: Report) -> Report:

@@ -131,10 +131,9 @@ def fault_of(printed: Printed, *, suite: Path, run: Path) -> str:
         suite, run: what SUITE and RUN stand for; the suite's first step for `steps.NAME`.
     """
     try:
-        result = shlex.split(printed.text)
+        result = filled(printed.text, suite=suite, run=run)
     except ValueError as error:
         return str(error)
-    result = [_value_of(term, suite=suite, run=run) for term in result]
     command, arguments = _command(result)
     if result[0] not in _NEVER_BARE and all(argument.startswith("-") for argument in arguments):
         names = {name for parameter in command.params for name in parameter.opts}
@@ -158,9 +157,14 @@ def fault_of(printed: Printed, *, suite: Path, run: Path) -> str:
     return ""
 
 
+def filled(text: str, *, suite: Path, run: Path) -> list[str]:
+    """Return the words of a command with values for its placeholders. Raises ValueError for an open quote."""
+    return [_value_of(term, suite=suite, run=run) for term in shlex.split(text)]
+
+
 def setting_fault(settings: Sequence[str], *, suite: Path) -> str:
     """Return what a suite refuses of settings; empty for nothing."""
-    named = [_setting(setting, suite) for setting in settings]
+    named = [filled_setting(setting, suite) for setting in settings]
     try:
         load_suite(suite, settings=named)
     except VolbenchError as error:
@@ -168,7 +172,8 @@ def setting_fault(settings: Sequence[str], *, suite: Path) -> str:
     return ""
 
 
-def _setting(setting: str, suite: Path) -> str:
+def filled_setting(setting: str, suite: Path) -> str:
+    """Return KEY=VALUE for a suite: its first step for `steps.NAME`, a value for what is left open."""
     key, _, value = setting.partition("=")
     if key.startswith(("steps.NAME", f"steps.{FILLED}")):
         step = load_suite(suite)[0].steps[0].name
