@@ -51,6 +51,29 @@ def test_a_volume_starts_holds_data_and_leaves_nothing(root: Path, profile: str,
     assert list(root.iterdir()) == []
 
 
+def queue_of(data: Path) -> Path:
+    """Settings of the loop device below a volume's directory."""
+    device = data.stat().st_dev
+    return Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/queue").resolve()
+
+
+def test_a_loop_device_does_not_keep_what_its_last_user_set(root: Path) -> None:
+    """Requests of 4 KiB at most make four of each page, and each counts against the volume's operations."""
+    subject = volume(root, "local-nvme")
+    with subject:
+        before = queue_of(subject.data)
+        usual = {name: (before / name).read_text() for name in ("max_sectors_kb", "nomerges")}
+        (before / "max_sectors_kb").write_text("4")
+        (before / "nomerges").write_text("2")
+    try:
+        with subject:
+            after = queue_of(subject.data)
+            assert {name: (after / name).read_text() for name in usual} == usual
+    finally:
+        for name, value in usual.items():
+            (before / name).write_text(value)
+
+
 def test_a_running_volume_is_not_started_again(root: Path) -> None:
     with volume(root, "efs-elastic"), pytest.raises(Refused, match="running already"):
         volume(root, "efs-elastic").start()

@@ -256,15 +256,26 @@ class EmulatedVolume:
         )
         device = Path(made.strip())
         remember_loop(self.directory, device)
-        # A volume without a cache must not get flushes. A loop device keeps the setting of its last user.
-        cache = "write through" if self.resolved.durability == "write_through" else "write back"
-        (Path("/sys/block") / device.name / "queue" / "write_cache").write_text(cache, encoding="ascii")
+        self._set_queue(Path("/sys/block") / device.name / "queue")
         filesystem = self.resolved.filesystem or "xfs"
         formatted = self.directory / "backing" / FORMATTED
         if not formatted.exists():
             self._run([*MKFS[filesystem], str(device)], timeout_s=_MKFS_S_MAX)
             formatted.write_text(filesystem, encoding="ascii")
         mount_block(self.directory, device)
+
+    def _set_queue(self, queue: Path) -> None:
+        """Set what a loop device keeps of its last user, such as a limit of 4 KiB: four requests for each page.
+
+        A volume without a cache must not get flushes.
+        """
+        settings = {
+            "write_cache": "write through" if self.resolved.durability == "write_through" else "write back",
+            "max_sectors_kb": (queue / "max_hw_sectors_kb").read_text(encoding="ascii"),
+            "nomerges": "0",
+        }
+        for name, value in settings.items():
+            (queue / name).write_text(value, encoding="ascii")
 
     def _run(self, argv: list[str], *, timeout_s: float = 60.0) -> str:
         return run_or_fail(self.directory, argv, timeout_s=timeout_s)
