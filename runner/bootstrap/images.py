@@ -26,6 +26,7 @@ BUILD_LIMIT_S = 900.0
 TOOLS_IMAGES_MAX = 8
 TOOLS_BASE = "debian:sid-slim"
 SLIM = "docker/tools/slim.sh"
+COMPILE = "docker/tools/compile.sh"
 SITE_IN_IMAGE = "/opt/volbench/site"
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
@@ -212,7 +213,7 @@ def _ensure_site(system: str, directories: Directories, console: Console) -> str
         raise MissingPrerequisite(what=f"{system} does not run", where="tools image", evidence=answer.last_line)
     python = answer.last_line
     name = "volbench/tools-site:" + image_names.content_hash(
-        directories.root, ["requirements.lock", SLIM], python, platform.machine()
+        directories.root, ["requirements.lock", SLIM, COMPILE], python, platform.machine()
     )
     if capabilities.docker_image(name).present:
         return name
@@ -238,22 +239,17 @@ def _ensure_site(system: str, directories: Directories, console: Console) -> str
                 f"--user={os.getuid()}:{os.getgid()}",
                 "--volume",
                 f"{site}:{SITE_IN_IMAGE}",
+                "--volume",
+                f"{directories.root / COMPILE}:/compile.sh:ro",
                 system,
-                "python3",
-                "-m",
-                "compileall",
-                "-q",
-                "-b",
-                "-j",
-                "0",
+                "sh",
+                "/compile.sh",
                 SITE_IN_IMAGE,
             ],
             log=log,
             label="compiling the Python packages",
             timeout_s=BUILD_LIMIT_S,
         )
-        for source in site.rglob("*.py"):  # nothing reads them beside the compiled modules
-            source.unlink()
         with subprocess.Popen(
             ["tar", "-C", directory, "--owner=0", "--group=0", "-c", "opt"], stdout=subprocess.PIPE
         ) as tar:
