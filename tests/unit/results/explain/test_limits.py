@@ -11,7 +11,7 @@ from synthetic_cell import Load, Storage, columns
 from volbench.results.explain.evidence.device import Device, Resource, device_of, little_ratio
 from volbench.results.explain.evidence.limits import Plateau, base_await_ms, limits_of, plateaus
 from volbench.results.explain.evidence.plateau_checks import absorption, compensation, elasticity
-from volbench.results.explain.thresholds import REGULARITY_OPERATIONS
+from volbench.results.explain.thresholds import REGULARITY_CAPPED, REGULARITY_OPERATIONS
 from volbench.results.stats.grid import align
 from volbench.results.store.series import SeriesKey
 
@@ -150,6 +150,27 @@ def test_a_rate_more_regular_than_any_waiting_is_a_meter() -> None:
     varied = dataclasses.replace(metered, in_flight=queue, await_ms=1000 * queue / metered.iops)
     result, *_ = limits_of(plateaus(np.arange(1.0, 61.0), varied), 16.0)
     assert (result.resource, round(result.level, -2)) == ("iops", 3000)
+
+
+@pytest.mark.parametrize(("spread", "resources"), [(1.2, {"iops", "throughput"}), (5.0, {"iops"})])
+def test_a_level_that_is_less_even_by_a_little_is_no_less_a_limit(spread: float, resources: set[str]) -> None:
+    """Recorded: operations of one size, 0.0189 for their number and 0.0218 for bytes; 0.02 is as even as a meter.
+
+    The volume gave so many bytes, and was said to be at its limit of operations (0.92).
+    """
+    metered = steady_device(variance_over_mean=0.025)
+    assert metered.iops is not None
+    noise = np.random.default_rng(7).normal(0, spread * (3000 * 0.006) ** 0.5, 60)
+    levels = plateaus(np.arange(1.0, 61.0), dataclasses.replace(metered, mib_per_s=(metered.iops + noise) / 64))
+    even = {level.resource: spread_of(level) for level in levels}
+    assert even["iops"] < REGULARITY_CAPPED < even["throughput"]
+    assert [level.resource for level in levels if level.is_limit] == ["iops"]
+    assert {level.resource for level in limits_of(levels, 16.0)} == resources
+
+
+def spread_of(level: Plateau) -> float:
+    """Variance of the operations in an interval against their mean."""
+    return next(check.value or 0.0 for check in level.checks if check.name == "regularity")
 
 
 def test_an_even_rate_with_a_queue_that_never_varies_is_a_limit_or_a_constant_latency() -> None:

@@ -160,9 +160,11 @@ def limits_of(levels: tuple[Plateau, ...], size_kib: float | None) -> tuple[Plat
     """The plateaus that are limits; where operations and bytes are flat together, the one that the size speaks for.
 
     With operations of one size both are flat. The volume's own counter decides, else which of both is clearly the
-    more regular. Where neither does, both stay, the one first that the size of an operation speaks for.
+    more regular. Where neither does, both stay, the one first that the size of an operation speaks for; also where
+    one of them is as even as a meter by a little, and the other is not by a little.
     """
-    named = [plateau for plateau in levels if plateau.is_limit]
+    limits = [plateau for plateau in levels if plateau.is_limit]
+    named = [*limits, *(plateau for plateau in levels if any(_is_as_even(plateau, rival) for rival in limits))]
     clear = [plateau for plateau in named if not any(_yields(plateau, rival) for rival in named)]
     large = size_kib is not None and size_kib >= LARGE_KIB
     return tuple(sorted(clear, key=lambda plateau: (plateau.resource == "iops") == large))
@@ -364,6 +366,14 @@ def _less_regular(plateau: Plateau, rival: Plateau) -> bool | None:
     if mine is None or rival_value is None or max(mine, rival_value) <= REGULARITY_APART * min(mine, rival_value):
         return None
     return mine > rival_value
+
+
+def _is_as_even(plateau: Plateau, rival: Plateau) -> bool:
+    """Whether a level that is no limit by itself is as regular as that of the other resource, which is one."""
+    if plateau.is_limit or plateau.is_refuted or plateau.resource == rival.resource or rival.is_counted:
+        return False
+    known = _regularity(plateau) is not None and _regularity(rival) is not None
+    return known and overlap(plateau, rival) > 0 and _less_regular(plateau, rival) is None
 
 
 def overlap(plateau: Plateau, rival: Plateau) -> int:
