@@ -116,7 +116,7 @@ lint-package: ## types and layers of the package and its tests
 	@$(BIN)/lint-imports
 
 lint-labs: ## types of the labs
-	@MYPYPATH=tests/lab:tests/support $(LAB_TYPES)/all tests/lab/*.py $(foreach lab,causes explain recordings response verdicts vm,tests/lab/$(lab)/*.py)
+	@MYPYPATH=tests/lab:tests/support $(LAB_TYPES)/all tests/lab/*.py $(foreach lab,causes decisions explain recordings response verdicts vm,tests/lab/$(lab)/*.py)
 	@MYPYPATH=tests/lab/bare $(LAB_TYPES)/bare tests/lab/bare/*.py
 	@MYPYPATH=tests/lab/kubernetes $(LAB_TYPES)/kubernetes tests/lab/kubernetes/*.py
 
