@@ -18,16 +18,19 @@ _OF_RULES = (
     " *after* a finding of another rule explains at most 0.9 of what that explains. Rules that are named together:"
 )
 _OF_CAUSES = (
-    "Descriptors of causes say what a finding claims, and so what the check looks at; whose time its share is of,"
-    " where that is not statements'; which other cause it is the doing of, where it shows in a stretch of the step"
-    " only, or which state of the host, where that is there in the rest of the step as well; what makes it, so that"
-    " it must show in the time without that, too; what is its own doing, as far as it took speed, where that is met"
-    " within its time; what takes of its level, which is then what that one leaves; what it is the better name for;"
-    " what cannot be true with it; and whether it explains that a load does less than a quarter of its usual for a"
-    " while. Where no finding explains that, and the volume was not busy then, causes that are there all along"
-    " are one of two (`collapses.py`). *Suggested as*: what an objection that does not refute says makes the same"
-    " figures; the two are then one of two (`suggestions.py`)."
+    "Descriptors of causes say what a finding claims, and so what the check looks at; how even the waits are"
+    " that it makes, where they are not as random as counted ones, and which seconds it makes longer, where they"
+    " are not waits for storage: p95 is rebuilt from both; whose time its share is of, where that is not"
+    " statements'; which other cause it is the doing of, where it shows in a stretch of the step only, or which"
+    " state of the host, where that is there in the rest of the step as well; what makes it, so that it must"
+    " show in the time without that, too; what is its own doing, as far as it took speed, where that is met"
+    " within its time; what takes of its level, which is then what that one leaves; what it is the better name"
+    " for; what cannot be true with it; and whether it explains that a load does less than a quarter of its"
+    " usual for a while. Where no finding explains that, and the volume was not busy then, causes that are there"
+    " all along are one of two (`collapses.py`). *Suggested as*: what an objection that does not refute says"
+    " makes the same figures; the two are then one of two (`suggestions.py`)."
 )
+_SECONDS = {"": "no seconds that are counted", "storage": ""}
 _FALLS = "what explains a fall of the load"
 _STATE = "{} in the rest of the step"
 GROUPED = {"waits": EXPLAINS_WAITS, "outside": OUTSIDE, "limits": LIMITS, "slow": SLOW}
@@ -78,16 +81,17 @@ def _decision() -> Iterator[str]:
         yield f"| {rule.name} | {' | '.join(cells)} |"
     yield "\n" + _filled(_OF_CAUSES) + "\n"
     yield (
-        "| cause | claims | share of | yields to | effect of | brings | left by | in place of | excludes"
+        "| cause | claims | waits | share of | yields to | effect of | brings | left by | in place of | excludes"
         " | explains a collapse | suggested as |"
     )
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
     for name, cause in CAUSES.items():
         sets = (cause.effect_of, cause.brings, cause.left_by, cause.suppresses, cause.contradicts)
         state = "" if cause.state is None else _STATE.format(cause.state)
         events = (_names(cause.yields_to), _FALLS * cause.yields_to_falls, state)
         columns = [
             ", ".join(sorted(cause.claims)),
+            _waits(cause),
             "" if cause.share_of == "statements" else cause.share_of,
             ", ".join(event for event in events if event),
             *(_names(names) for names in sets),
@@ -96,6 +100,12 @@ def _decision() -> Iterator[str]:
         ]
         if any(columns):
             yield f"| `{name}` | {' | '.join(column or '–' for column in columns)} |"
+
+
+def _waits(cause: CauseInfo) -> str:
+    """How even its waits are, and which seconds vary with them; nothing of counted waits for storage."""
+    parts = ("" if cause.waits == "counted" else cause.waits, _SECONDS.get(cause.wait_time, cause.wait_time))
+    return "; ".join(part for part in parts if part)
 
 
 def _names(names: Collection[str], suffix: str = "") -> str:

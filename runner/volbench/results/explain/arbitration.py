@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
-from volbench.results.explain.check.distribution import distribution_of
+from volbench.results.explain.check.claimed import claimed_quantile
 from volbench.results.explain.check.objections import objections
 from volbench.results.explain.clients_time import of_clients_time
 from volbench.results.explain.left_levels import as_left_levels
@@ -91,7 +91,7 @@ def _checked(case: Case, cause: Cause, info: CauseInfo | None) -> Cause:
     return replace(
         cause,
         objections=objections(case, cause, info.claims),
-        rebuilt=distribution_of(case, inside, 0.95),
+        rebuilt=claimed_quantile(case, inside, 0.95, waits=info.waits, wait_time=info.wait_time),
     )
 
 

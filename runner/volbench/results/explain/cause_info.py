@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from volbench.results.explain.objection import Claim, Suggestion
+from volbench.results.explain.quantile import Waits, WaitTime
 from volbench.results.explain.topics import Topic
 
 Group = Literal[
@@ -50,6 +51,8 @@ class CauseInfo:
             shortens; so are those of causes of the volume itself.
         uses_up_cpus: it says that CPUs are what is used up.
         claims: what it claims, so that the check can rebuild and refute it, see `check.objections`.
+        waits: how even the waits are that it makes, from which the check rebuilds p95, see `check.claimed`.
+        wait_time: the seconds of sessions that it makes longer: p95 is rebuilt as they vary in its time.
         share_of: whose time its share is of.
         yields_to: causes whose doing it is where it shows in a stretch of the step only: not named then.
         yields_to_falls: so is what explains a fall of the load: not named then.
@@ -80,6 +83,8 @@ class CauseInfo:
     waits_for_volume: bool = False
     uses_up_cpus: bool = False
     claims: frozenset[Claim] = frozenset()
+    waits: Waits = "counted"
+    wait_time: WaitTime = "storage"
     share_of: ShareOf = "statements"
     yields_to: frozenset[str] = frozenset()
     yields_to_falls: bool = False

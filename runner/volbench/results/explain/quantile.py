@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
+Waits = Literal["counted", "even", "queue for CPUs"]
+"""How even the waits are that a cause makes: each one random, so that their number says how even a transaction is;
+all alike, as a limit's or a constant delay's are; or those of saturated CPUs."""
+WaitTime = Literal["", "storage", "CPUs", "locks", "statements"]
+"""Which seconds of sessions a cause makes longer, so that they say how it varies: statements' less locks and queues
+for CPUs, queues for CPUs, locks, or whole statements; empty: none that are counted."""
 TAIL_TIMES = 2.0
 TAIL_MS_MIN = 20.0
 """A recorded quantile beyond twice the rebuilt one, by more than two slices of a scheduler (CONFIG_HZ of 100), is

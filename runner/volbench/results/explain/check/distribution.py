@@ -84,17 +84,17 @@ def _level(case: Case, part: Mask) -> Level | None:
     ended = 0.0 if tps is None else float(np.nansum(tps[part]))
     if tps is None or ended <= 0:
         return None
-    queued_ms = 1000 * _seconds(case, Tasks.run_delay_s_per_s, part) / ended
+    queued_ms = 1000 * seconds_of(case, Tasks.run_delay_s_per_s, part) / ended
     mean_ms = little_ms(case.threads, tps[part]) if case.rate is None and case.threads else None
     if mean_ms is None and case.budget is not None:
         statements_ms = 1000 * float(np.nansum(case.budget.statement_s[part])) / ended
-        mean_ms = statements_ms + queued_ms + 1000 * _seconds(case, Tasks.cpus_used, part) / ended
+        mean_ms = statements_ms + queued_ms + 1000 * seconds_of(case, Tasks.cpus_used, part) / ended
     whole_ms = case.latency_ms.get("latency_ms_mean")
     if whole_ms is not None and (mean_ms is None or (part.all() and whole_ms < mean_ms)):
         mean_ms = whole_ms  # pieces overlap: what waits for a CPU is in a statement, or between two
     if not mean_ms:
         return None
-    waits = 1.0 if queued_ms >= CPU_PART_MIN * mean_ms else _operations(case, part) / ended
+    waits = 1.0 if queued_ms >= CPU_PART_MIN * mean_ms else operations_of(case, part) / ended
     return Level(transactions=ended * case.grid.width_s, mean_ms=mean_ms, waits=waits)
 
 
@@ -107,19 +107,19 @@ def waits_of_transaction(case: Case, part: Mask) -> float | None:
     """
     tps = case.at(Client.tps)
     ended = 0.0 if tps is None else float(np.nansum(tps[part]))
-    queued = _seconds(case, Tasks.run_delay_s_per_s, part)
+    queued = seconds_of(case, Tasks.run_delay_s_per_s, part)
     if ended <= 0 or (case.threads and queued >= CPU_PART_MIN * case.threads * int(part.sum())):
         return None
-    return _operations(case, part) / ended
+    return operations_of(case, part) / ended
 
 
-def _seconds(case: Case, metric: NamedMetric, part: Mask) -> float:
+def seconds_of(case: Case, metric: NamedMetric, part: Mask) -> float:
     """Seconds a second of the cell's tasks, summed over some intervals; 0 where nobody counts them."""
     column = case.at(metric, CELL)
     return 0.0 if column is None else float(np.nansum(column[part]))
 
 
-def _operations(case: Case, part: Mask) -> float:
+def operations_of(case: Case, part: Mask) -> float:
     """Reads and syncs of the server's files: a transaction waits for them one after the other."""
     flows = (server_flow(case.grid, "read"), server_flow(case.grid, "sync"))
     return sum(float(np.nansum(flow.rate[part])) for flow in flows if flow is not None)

@@ -20,6 +20,11 @@ SHAPE_MAX = 25.0
 """Beyond it a tail comes from what all waits of a transaction have in common, not from their number."""
 WAITS_PER_SHAPE = 2.0
 """Squared variation of one wait of storage, 1 for a random service, more with a queue: two waits count as one."""
+CPU_WAITS = 3.0
+"""Waits for a CPU, all alike, that a transaction's time in the queue of saturated CPUs varies like: their number
+says less, since what one waits for is in front of it each time."""
+EVEN = math.inf
+"""Waits of a transaction that are all alike, as of a limit or of a constant delay."""
 _STEPS = 60
 _NORMAL = NormalDist()
 
@@ -32,16 +37,19 @@ class Level:
         transactions: of them that ended in it.
         mean_ms: time of one, the sum of its accounted pieces.
         waits: how often one waits, one wait after the other.
+        queued_share: part of its time in the queue of the CPUs, which varies by itself.
     """
 
     transactions: float
     mean_ms: float
     waits: float
+    queued_share: float = 0.0
 
     @property
     def shape(self) -> float:
-        """Shape of the gamma distribution of its transactions' times."""
-        return min(SHAPE_MAX, max(1.0, self.waits / WAITS_PER_SHAPE))
+        """Shape of the gamma distribution of its transactions' times: variances of both parts add up."""
+        of_waits = min(SHAPE_MAX, max(1.0, self.waits / WAITS_PER_SHAPE))
+        return 1 / (self.queued_share**2 / CPU_WAITS + (1 - self.queued_share) ** 2 / of_waits)
 
 
 def rebuilt_quantile(levels: Sequence[Level], level: float) -> float | None:

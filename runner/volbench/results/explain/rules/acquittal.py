@@ -58,6 +58,7 @@ CAUSES = (
             "Look at the other findings. Where the storage's share is large but each wait is short, fewer"
             " operations help: a larger buffer pool, commits in groups."
         ),
+        wait_time="statements",
     ),
 )
 

@@ -46,6 +46,8 @@ CAUSES = (
             "Send fewer statements for a transaction, or bring the client nearer. The finding computes what"
             " round trips of 0.5 ms would give."
         ),
+        waits="even",
+        wait_time="",
     ),
     CauseInfo(
         name="network.stalls",
@@ -68,6 +70,7 @@ CAUSES = (
             "Look for retransmissions on both hosts (`nstat -az TcpRetransSegs TcpExtTCPTimeouts`, `ss -ti`),"
             " and at proxies and firewalls between them."
         ),
+        wait_time="",
     ),
 )
 

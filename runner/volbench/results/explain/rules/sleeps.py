@@ -64,6 +64,8 @@ CAUSES = (
             "Lower the delay, raise the limit, or look at what is behind (replicas, purge: an old transaction). A"
             " faster volume does not help."
         ),
+        waits="even",
+        wait_time="",
     ),
 )
 

@@ -49,6 +49,8 @@ CAUSES = (
             " and `client`); in recordings that have both together it is one of two."
         ),
         advice="Give the client more CPUs, or use fewer threads.",
+        waits="queue for CPUs",
+        wait_time="CPUs",
     ),
 )
 

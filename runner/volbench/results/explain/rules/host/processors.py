@@ -29,12 +29,7 @@ from volbench.results.explain.rules.advice import cpus_text
 from volbench.results.explain.rules.host.fair_share import fair_rows, may_be_held
 from volbench.results.explain.rules.host.syncs_on_cpus import sync_by_volume, volume_part_of_syncs
 from volbench.results.explain.rules.log_waits import slowest_sync_ms
-from volbench.results.explain.rules.shared_evidence import (
-    Effect,
-    busy_rows,
-    effect_rows,
-    loss_rows,
-)
+from volbench.results.explain.rules.shared_evidence import Effect, busy_rows, effect_rows, loss_rows
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Mask, mean, median
 
@@ -84,6 +79,8 @@ CAUSES = (
             " time in which the CPU with least to do is busy."
         ),
         advice="Give the server more CPU or a larger quota. A faster volume changes little.",
+        waits="queue for CPUs",
+        wait_time="CPUs",
     ),
     CauseInfo(
         name="interference.cpu",
@@ -120,6 +117,8 @@ CAUSES = (
             "Find them (`ps -eo pid,pcpu,comm --sort=-pcpu`, `systemd-cgtop`, `docker stats`) and move them to"
             " another host or time, or give the server CPUs of its own (cpuset, `CPUWeight`)."
         ),
+        waits="queue for CPUs",
+        wait_time="CPUs",
     ),
 )
 

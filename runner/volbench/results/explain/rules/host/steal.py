@@ -31,6 +31,8 @@ CAUSES = (
             " cell invalid, but is not why a load is slow.)"
         ),
         advice="Choose another host or an instance type that is not burstable.",
+        waits="queue for CPUs",
+        wait_time="CPUs",
     ),
 )
 

@@ -59,6 +59,7 @@ CAUSES = (
             " it is the burst. `volbench credits` forecasts when credits run out and what that means for a dump"
             " ([credits](credits.md))."
         ),
+        waits="even",
     ),
 )
 

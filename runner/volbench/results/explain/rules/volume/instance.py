@@ -39,6 +39,7 @@ CAUSES = (
             " (`--instance`, or the run's host), and where a recording shows a limit of bytes and names no type."
         ),
         advice="Choose a larger instance type. A larger volume does not help.",
+        waits="even",
     ),
 )
 

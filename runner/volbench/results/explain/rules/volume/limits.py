@@ -100,6 +100,7 @@ CAUSES = (
             " limit of bytes the MiB/s. CloudWatch: `VolumeReadOps` and `VolumeWriteOps`,"
             " `VolumeIOPSExceededCheck`."
         ),
+        waits="even",
     ),
     CauseInfo(
         name="storage.throughput_limit",
@@ -125,6 +126,7 @@ CAUSES = (
             "Give the volume more throughput, as its kind allows. Move dumps and scans to another time or to a"
             " replica."
         ),
+        waits="even",
     ),
 )
 

@@ -46,6 +46,7 @@ CAUSES = (
             "More disks raise reads and writes in proportion. One copy fewer raises writes only, and tolerates"
             " one disk failure fewer. A log on another device takes its writes off the disks."
         ),
+        waits="even",
     ),
 )
 
