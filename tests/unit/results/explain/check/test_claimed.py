@@ -76,15 +76,15 @@ def test_what_queues_at_a_rate_has_waited_since_it_came() -> None:
 
 
 def test_one_client_that_waits_for_a_moment_is_no_queue() -> None:
-    """Arrivals of 0.05 s are less than a tenth of the interval, those of 0.15 s are more."""
+    """Arrivals of 0.08 s are less than a tenth of the interval, those of 0.12 s are more."""
     columns: Columns = {
         ("client", "tps", ""): 100.0,
         ("performance_schema", "statement_s_per_s", ""): 0.1,
         ("performance_schema", "statements_per_s", ""): 100.0,
     }
-    short, long = (case({**columns, ("client", "queue_length", ""): size}, rate=100.0) for size in (5.0, 15.0))
+    short, long = (case({**columns, ("client", "queue_length", ""): size}, rate=100.0) for size in (8.0, 12.0))
     assert rebuilt_ms(short) < 5
-    assert rebuilt_ms(long) == pytest.approx(250.0 * 1.35, rel=0.02)
+    assert rebuilt_ms(long) == pytest.approx(220.0 * 1.35, rel=0.02)
 
 
 def test_transactions_vary_as_the_seconds_that_the_cause_makes_longer() -> None:
