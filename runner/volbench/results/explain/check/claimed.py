@@ -118,6 +118,8 @@ def _no_longer_than_clients(case: Case, parts: list[_Part]) -> list[_Part]:
     ended = sum(part.ended_per_s for part in parts)
     if whole_ms is None or not ended:
         return parts
+    if whole_ms <= 0:  # what took no time has no p95
+        return []
     factor = min(1.0, whole_ms * ended / sum(part.ended_per_s * part.mean_ms for part in parts))
     return [replace(part, mean_ms=factor * part.mean_ms) for part in parts]
 
