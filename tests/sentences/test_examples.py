@@ -50,7 +50,7 @@ def test_a_headline_that_praises_a_setting_says_what_that_setting_lost(name: str
     headline = dict(sentences_of(report))["headline"]
     for row in report.durability:
         if row.lost_commits or row.failed_recoveries or row.torn_or_damaged:
-            losing = rf"but (.*[;,] |.* and )?{re.escape(row.volume)}(?![\w.-]).* (lost|recover|torn)"
+            losing = rf"not safe: (.*[;,] |.* and )?{re.escape(row.volume)}(?![\w.-]).* (lost|recover|torn)"
             assert re.search(losing, headline), headline
     assert ("acknowledged" in headline) == any(row.lost_commits for row in report.durability)
 

@@ -68,7 +68,8 @@ def test_of_three_volumes_it_names_the_best_and_the_figures_of_all(tmp_path: Pat
     report = report_of(tmp_path, 1.0, 0.4, 0.1, steps=(OLTP,))
     figures = [size_of(tps_of(report, name)) for name in "bc"]
     assert report.summary.headline == (
-        f"a is best of 3 volumes: transactions/s in read-write {figures[0]} on b and {figures[1]} on c; both worse"
+        f"a is best of 3 volumes: transactions/s in read-write {figures[0]} on b and {figures[1]} on c;"
+        " against a: both candidates worse"
     )
 
 
@@ -77,7 +78,8 @@ def test_candidates_are_not_compared_with_each_other(tmp_path: Path) -> None:
     report = report_of(tmp_path, 1.0, 1.5, 3.0)
     figures = [size_of(tps_of(report, name), " than a") for name in "bc"]
     assert report.summary.headline == (
-        f"c is better than a and looks best of 3 volumes: transactions/s in read-write {figures[1]}; both better"
+        f"c is better than a and looks best of 3 volumes: transactions/s in read-write {figures[1]};"
+        " against a: both candidates better"
     )
     assert report.summary.notes == (f"By the same figure: b {figures[0]}.",)
 
@@ -217,7 +219,7 @@ def test_a_headline_of_many_is_of_decided_rows_where_its_own_step_is_open(tmp_pa
     pairs = summarise(cast("Iterable[Comparison]", open_dumps))
     text = headline_of(pairs, report.cells, tuple("abc"), (), about=("dump",)).text
     assert text.startswith("a is best of 3 volumes: transactions/s in read-write ")
-    assert text.endswith("; both worse")
+    assert text.endswith("; against a: both candidates worse")
 
 
 def test_of_many_volumes_the_worst_is_named_where_it_is_worse_than_the_baseline(tmp_path: Path) -> None:

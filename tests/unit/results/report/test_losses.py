@@ -126,7 +126,7 @@ def test_no_page_leaves_a_loss_out(run: RunDirectory) -> None:
     losses = losing_volumes(report.durability)
     assert losses.startswith(f"{report.volumes[0].name}")
     assert " lost " in losses
-    assert f"; but {losses}" in report.summary.headline
+    assert f"; not safe: {losses}" in report.summary.headline
     assert terminal_summary(report).verdict[0] == f"{report.summary.headline}."
     assert losses in render(report, run, "md")
     heading = re.search("<h1>.*</h1>", render(report, run, "html"))

@@ -162,7 +162,7 @@ def _best_text(
 
 
 def _decision_of_few(pairs: Sequence[PairSummary]) -> str:
-    """Return what is decided of each candidate."""
+    """Return what is decided of each candidate: `against gp2: both candidates better`."""
     verdict_texts = {
         "candidate_better": "better",
         "candidate_worse": "worse",
@@ -174,12 +174,13 @@ def _decision_of_few(pairs: Sequence[PairSummary]) -> str:
         verdict_texts[verdict]: [pair.candidate for pair in pairs if pair.verdict == verdict]
         for verdict in verdict_texts
     }
-    everyone = "both" if len(pairs) == 2 else f"all {len(pairs)}"
-    return ", ".join(
+    everyone = f"{'both' if len(pairs) == 2 else f'all {len(pairs)}'} candidates"
+    texts = (
         f"{everyone if len(names) == len(pairs) else _few(names)} {verdict_text}"
         for verdict_text, names in groups.items()
         if names
     )
+    return f"against {pairs[0].baseline}: {', '.join(texts)}"
 
 
 def _numbers_of(rows: Sequence[ComparisonRow]) -> str:

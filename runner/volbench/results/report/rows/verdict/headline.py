@@ -76,7 +76,7 @@ def headline_of(
     lossless = without_loss(durability) if losses else ""
     note = f"in the same crash tests, {lossless}" if lossless else ""
     headline = replace(headline, notes=(*headline.notes, note))
-    return closed(headline, [*([f"but {losses}"] if losses else []), *doubts])
+    return closed(headline, [*([f"not safe: {losses}"] if losses else []), *doubts])
 
 
 def _of_figures(
