@@ -127,9 +127,9 @@ def _no_longer_than_clients(case: Case, parts: list[_Part]) -> list[_Part]:
 def _together(levels: Sequence[Level]) -> list[Level]:
     """Intervals with equal transactions as one level, so that a step of hours takes no longer."""
     transactions: dict[tuple[float, float, float], float] = {}
-    for one in levels:
-        key = (one.mean_ms, one.waits, one.queued_share)
-        transactions[key] = transactions.get(key, 0.0) + one.transactions
+    for level in levels:
+        key = (level.mean_ms, level.waits, level.queued_share)
+        transactions[key] = transactions.get(key, 0.0) + level.transactions
     return [
         Level(transactions=ended, mean_ms=mean_ms, waits=waits, queued_share=queued)
         for (mean_ms, waits, queued), ended in transactions.items()
@@ -142,12 +142,13 @@ def _times_ms(case: Case, part: _Part, wait_time: WaitTime) -> Floats:
     tps, seconds = case.at(Client.tps), _seconds_of_claim(case, wait_time)
     if tps is None or seconds is None:
         return times_ms
-    known = part.intervals & np.isfinite(seconds) & (np.nan_to_num(tps) > 0)
-    summed = float(seconds[known].sum())
-    if summed <= 0:
+    with_seconds = part.intervals & np.isfinite(seconds) & (np.nan_to_num(tps) > 0)
+    seconds_sum = float(seconds[with_seconds].sum())
+    if seconds_sum <= 0:
         return times_ms
-    claimed_ms = min(part.mean_ms, 1000 * summed / float(tps[known].sum()))
-    times_ms[known] += claimed_ms * (seconds[known] / tps[known] / (summed / float(tps[known].sum())) - 1)
+    per_transaction_s = seconds_sum / float(tps[with_seconds].sum())
+    claimed_ms = min(part.mean_ms, 1000 * per_transaction_s)
+    times_ms[with_seconds] += claimed_ms * (seconds[with_seconds] / tps[with_seconds] / per_transaction_s - 1)
     return times_ms
 
 
