@@ -118,7 +118,7 @@ def test_one_of_many_is_better_in_a_headline_only_where_that_holds_among_all(tmp
     assert f"{named[0]} looks best of 12 volumes, possibly by chance: " in report.summary.headline
     notes = " ".join(report.summary.notes)
     assert f"Chance alone may have decided {named[0]}." in notes
-    (numbers,) = re.findall(r"Of 11 candidates ([^.]+)\.", notes)
+    (numbers,) = re.findall(r"By this figure, of 11 candidates ([^.]+)\.", notes)
     assert sum(map(int, re.findall(r"\d+", numbers))) == 11
     assert "better" in numbers
 

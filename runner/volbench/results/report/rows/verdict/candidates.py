@@ -104,7 +104,7 @@ def _decided(
         headline,
         next_step=_objection(pairs, rows[0]),
         decided="" if len(pairs) > LISTED_MAX else _decision_of_few(pairs),
-        counts=f"of {counted(len(pairs), 'candidate')} {_numbers_of(rows)}" if len(pairs) > LISTED_MAX else "",
+        counts=_counts(rows) if len(pairs) > LISTED_MAX else "",
         notes=(*headline.notes, by_chance),
     )
 
@@ -181,6 +181,11 @@ def _decision_of_few(pairs: Sequence[PairSummary]) -> str:
         if names
     )
     return f"against {pairs[0].baseline}: {', '.join(texts)}"
+
+
+def _counts(rows: Sequence[ComparisonRow]) -> str:
+    """Return how many candidates are what by the headline's figure: by another one it may be others."""
+    return f"by this figure, of {counted(len(rows), 'candidate')} {_numbers_of(rows)}"
 
 
 def _numbers_of(rows: Sequence[ComparisonRow]) -> str:
