@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from jinja2 import Environment, nodes
+from jinja2 import Environment, FileSystemBytecodeCache, nodes
 
 import volbench.results.site.pages as site_pages
 from volbench.results.report.formats import signed_page
@@ -38,6 +39,17 @@ def test_a_template_is_compiled_once_for_all_processes(prefix: Path, monkeypatch
     assert len(kept(prefix)) == 1
     monkeypatch.setattr(Environment, "compile", lambda *_: pytest.fail("compiled again"))
     assert page_engine(SITE).get_template(TEMPLATE).name == TEMPLATE
+
+
+@pytest.mark.parametrize("package", [SITE, "volbench.results.report"])
+def test_compiled_templates_are_not_among_the_templates(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python keeps modules next to their sources unless told otherwise; the site copies all of its templates."""
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    engine = page_engine(package)
+    templates = Path(str(files(package))) / "page"
+    assert isinstance(engine.bytecode_cache, FileSystemBytecodeCache)
+    assert templates.is_dir()
+    assert not Path(engine.bytecode_cache.directory).is_relative_to(templates)
 
 
 def test_other_options_and_another_text_are_compiled_by_themselves(

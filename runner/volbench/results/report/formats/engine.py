@@ -49,7 +49,7 @@ class _CompiledTemplates(FileSystemBytecodeCache):
         locations = spec.submodule_search_locations if spec is not None else None
         if not locations:
             raise ModuleNotFoundError(package)
-        compiled = Path(cache_from_source(str(Path(next(iter(locations)), _DIRECTORY, "template.py"))))
+        compiled = Path(cache_from_source(str(Path(next(iter(locations)), "template.py"))))  # not in `page`
         of_options = sha256(repr(sorted(options.items())).encode()).hexdigest()[:8]
         super().__init__(str(compiled.parent), f"%s.{sys.implementation.cache_tag}-{of_options}.jinja")
 
