@@ -154,7 +154,9 @@ def _failure(signature: _Signature, circumstances: Circumstances, *, where: str)
 def _killed(circumstances: Circumstances) -> _Signature | None:
     if circumstances.exit_code != _SIGKILL_EXIT:
         return None
-    if circumstances.oom_kills:
+    if (
+        circumstances.oom_kills and not circumstances.by_agent
+    ):  # the counter is the machine's: another one may be dead
         return _signature(
             "oom",
             "",

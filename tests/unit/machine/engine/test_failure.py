@@ -76,6 +76,13 @@ def test_a_kill_of_our_own_is_said_to_be_ours() -> None:
     assert "by volbench" in diagnose(Circumstances(exit_code=137, log="", by_agent=True), where="x").message
 
 
+def test_a_kill_of_our_own_is_no_lack_of_memory_of_another_process() -> None:
+    """The kernel counts its kills for the whole machine."""
+    failure = diagnose(Circumstances(exit_code=137, log="", oom_kills=1, by_agent=True), where="x")
+    assert failure.cause == "server_killed"
+    assert "by volbench" in failure.message
+
+
 def test_the_volumes_own_state_counts_when_the_log_says_nothing() -> None:
     circumstances = Circumstances(
         exit_code=1, log="", volume=VolumeTrouble(cause="volume_full", evidence="0 bytes are free")
