@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from bootstrap import environment, offline
 from bootstrap.command import run
 from bootstrap.console import Console
 from bootstrap.directories import Directories
-from volbench.errors import MissingPrerequisite
+from bootstrap.packages import install, program
+from volbench.errors import MissingPrerequisite, Refused
 from volbench.machine.placement import capabilities
 from volbench.machine.placement.docker import image_names
 
@@ -27,6 +29,7 @@ TOOLS_IMAGES_MAX = 8
 TOOLS_BASE = "debian:sid-slim"
 SLIM = "docker/tools/slim.sh"
 COMPILE = "docker/tools/compile.sh"
+SLIM_NEEDS = (program("strip", "binutils", reason="takes symbols from the tools image's libraries"),)
 SITE_IN_IMAGE = "/opt/volbench/site"
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
@@ -217,6 +220,8 @@ def _ensure_site(system: str, directories: Directories, console: Console) -> str
     )
     if capabilities.docker_image(name).present:
         return name
+    with suppress(MissingPrerequisite, Refused):  # without it the image is larger by a seventh
+        install(SLIM_NEEDS, directories, console)
     console.say(f"installing the locked packages for the tools image's Python {python}")
     log = directories.log("image-tools")
     directories.cache.mkdir(parents=True, exist_ok=True)
