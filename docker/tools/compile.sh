@@ -1,6 +1,6 @@
 #!/bin/sh
-# Leaves compiled modules of the Python packages in directory $1, and of OpenSSL what the system has not. Runs in the image.
-# The interfaces of Kubernetes are texts for the larger half, which nothing reads there.
+# Compiles the Python packages in directory $1 and removes their sources, and the connector's OpenSSL where the system has one.
+# Runs in the image. More than half of Kubernetes' client is documentation strings, so it is compiled without them.
 set -eu
 cd "$1"
 python3 -m compileall -q -b -j 0 -x '/kubernetes/client/' "$1"

@@ -160,8 +160,8 @@ def limits_of(levels: tuple[Plateau, ...], size_kib: float | None) -> tuple[Plat
     """The plateaus that are limits; where operations and bytes are flat together, the one that the size speaks for.
 
     With operations of one size both are flat. The volume's own counter decides, else which of both is clearly the
-    more regular. Where neither does, both stay, the one first that the size of an operation speaks for; also where
-    one of them is as even as a meter by a little, and the other is not by a little.
+    more regular. Where neither does, both stay, the one first that the size of an operation speaks for. A level
+    that misses a meter's regularity stays as well, where it is not clearly less regular than the limit.
     """
     limits = [plateau for plateau in levels if plateau.is_limit]
     named = [*limits, *(plateau for plateau in levels if any(_is_as_even(plateau, rival) for rival in limits))]
@@ -372,8 +372,8 @@ def _is_as_even(plateau: Plateau, rival: Plateau) -> bool:
     """Whether a level that is no limit by itself is as regular as that of the other resource, which is one."""
     if plateau.is_limit or plateau.is_refuted or plateau.resource == rival.resource or rival.is_counted:
         return False
-    known = _regularity(plateau) is not None and _regularity(rival) is not None
-    return known and overlap(plateau, rival) > 0 and _less_regular(plateau, rival) is None
+    has_spreads = _regularity(plateau) is not None and _regularity(rival) is not None
+    return has_spreads and overlap(plateau, rival) > 0 and _less_regular(plateau, rival) is None
 
 
 def overlap(plateau: Plateau, rival: Plateau) -> int:
