@@ -139,6 +139,12 @@ LACKS = (
         remedy="make local",
     ),
     Lack(
+        means="the history of the repository",
+        pattern=r"the clone is shallow",
+        why="commits that blame passes over are looked up",
+        remedy="git fetch --unshallow",
+    ),
+    Lack(
         means="a Go compiler",
         pattern=r"no Go \d",
         why="workflows are checked by actionlint, which is built from its Go module",
