@@ -49,7 +49,7 @@ LIMITS = ("storage.iops_limit", "storage.throughput_limit")
 
 def without_counters(case: Case) -> Case:
     """The step on a volume that does not count how long its limits were exceeded, as most do not."""
-    return replace(case, grid=_uncounted(case.grid), whole=_uncounted(case.whole))
+    return replace(case, grid=_uncounted(case.grid), cell_grid=_uncounted(case.cell_grid))
 
 
 def _uncounted(grid: Grid) -> Grid:

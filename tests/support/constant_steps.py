@@ -27,7 +27,7 @@ def case_of(series: Series, **facts: Any) -> Case:
             np.asarray(value, dtype=np.float64), (SECONDS,)
         ).copy()
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
-    return Case(name="step", grid=grid, whole=grid, **{"threads": 8, "cpus": 2, **facts})
+    return Case(name="step", grid=grid, cell_grid=grid, **{"threads": 8, "cpus": 2, **facts})
 
 
 def disk(*, reads: Value = 100.0, r_await: Value = 1.0, writes: Value = 0.0, **more: Value) -> Series:

@@ -11,10 +11,10 @@ from volbench.core.records.named_metrics import CPU, Client, Innodb, Performance
 from volbench.observe.budget import ExtraTime, extra_time, statement_level
 from volbench.observe.model import Observation
 from volbench.results.explain.case import Case
+from volbench.results.explain.case_input import ConcurrentActivity
 from volbench.results.explain.evidence.device import device_of
 from volbench.results.explain.evidence.episodes import Level, levels
 from volbench.results.explain.findings import Explanation, explain_case
-from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.rules.acquittal import NONE
 from volbench.results.explain.rules.stretch import SAMPLES_MIN
 from volbench.results.stats.grid import Floats, Grid, align, median, true_runs
@@ -34,13 +34,13 @@ def case_of(series: Mapping[SeriesKey, Series], observation: Observation) -> Cas
     return Case(
         name=STEP,
         grid=grid,
-        whole=grid,
+        cell_grid=grid,
         kind="oltp",
         disk=None if observation.volume is None else observation.volume.disk,
         cpus=None if observation.host is None else observation.host.cpus,
         instance="" if observation.host is None else observation.host.cloud_instance_type or "",
         variables=observation.server.variables,
-        beside=tuple(_tools(grid)),
+        concurrent=tuple(_tools(grid)),
         clock_zero_s=observation.zero_epoch_s,
     )
 
@@ -95,9 +95,9 @@ def compare_incident(case: Case, onset_s: float, end_s: float) -> Compared:
         case: with the incident and the time before it.
         onset_s, end_s: of the incident.
     """
-    inside = replace(case, grid=case.whole.within(onset_s - case.grid.width_s / 2, end_s + case.grid.width_s))
-    before = replace(case, grid=case.whole.within(float("-inf"), onset_s - case.grid.width_s))
-    around = explain_case(replace(case, grid=case.whole.within(float("-inf"), end_s + case.grid.width_s)))
+    inside = replace(case, grid=case.cell_grid.within(onset_s - case.grid.width_s / 2, end_s + case.grid.width_s))
+    before = replace(case, grid=case.cell_grid.within(float("-inf"), onset_s - case.grid.width_s))
+    around = explain_case(replace(case, grid=case.cell_grid.within(float("-inf"), end_s + case.grid.width_s)))
     overlapping = tuple(
         finding
         for finding in around.findings
@@ -115,11 +115,11 @@ def compare_incident(case: Case, onset_s: float, end_s: float) -> Compared:
 
 
 def _levels(case: Case, onset_s: float, end_s: float) -> Iterator[Level]:
-    middle = case.whole.t_s - case.whole.width_s / 2
-    during = (middle > onset_s - case.whole.width_s / 2) & (middle <= end_s)
+    middle = case.cell_grid.t_s - case.cell_grid.width_s / 2
+    during = (middle > onset_s - case.cell_grid.width_s / 2) & (middle <= end_s)
     if not during.any():
         return
-    yield from levels(case.whole, device_of(case.whole, case.disk), during, _other_series(case))
+    yield from levels(case.cell_grid, device_of(case.cell_grid, case.disk), during, _other_series(case))
 
 
 def _other_series(case: Case) -> dict[str, tuple[Floats | None, str]]:

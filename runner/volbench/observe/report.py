@@ -168,9 +168,9 @@ def _recorded(
 
 def _incident(case: Case, rates: StatementRates, incident: Incident, volume: str) -> IncidentReport:
     end_s = incident.end_s if incident.end_s is not None else case.window_s[1]
-    around = case.whole.within(*incident.window_s)
-    incident_case = dataclasses.replace(case, grid=around, whole=around)
-    if not len(incident_case.whole.within(incident.onset_s - 1, end_s + 1)):
+    around = case.cell_grid.within(*incident.window_s)
+    incident_case = dataclasses.replace(case, grid=around, cell_grid=around)
+    if not len(incident_case.cell_grid.within(incident.onset_s - 1, end_s + 1)):
         gone = "the readings of this incident were erased: it was older than --keep, or --max-size had no room"
         return IncidentReport(
             incident=incident, findings=(), also_before=frozenset(), levels=(), statements=(), notes=(gone,)

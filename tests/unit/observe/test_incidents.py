@@ -57,7 +57,7 @@ def stood(seconds: int = 60, *, at: int = 30) -> Case:
     tps, slowest = 1000 + noise.normal(0, 15, seconds), 8 + noise.normal(0, 1, seconds)
     tps[at], slowest[at] = 200, 805
     grid = Grid(t_s=np.arange(1.0, seconds + 1), width_s=1.0, columns=dict(zip(keys, (tps, slowest), strict=True)))
-    return Case(name="observed", grid=grid, whole=grid)
+    return Case(name="observed", grid=grid, cell_grid=grid)
 
 
 def test_a_stand_within_a_second_is_found_without_a_trigger() -> None:

@@ -33,7 +33,7 @@ class Refuted:
     @property
     def text(self) -> str:
         """The reason in a clause."""
-        return "; ".join(one.text for one in self.objections)
+        return "; ".join(objection.text for objection in self.objections)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,29 +57,29 @@ def arbitrate(
     """
     candidates = causes if stretch is None else with_stretch(causes, stretch, descriptors)
     checked = [_checked(case, cause, descriptors.get(cause.cause)) for cause in candidates]
-    sound = [cause for cause in checked if not any(one.refutes for one in cause.objections)]
+    sound = [cause for cause in checked if not any(objection.refutes for objection in cause.objections)]
     refuted = [
-        Refuted(cause=cause, objections=tuple(one for one in cause.objections if one.refutes))
+        Refuted(cause=cause, objections=tuple(objection for objection in cause.objections if objection.refutes))
         for cause in checked
         if cause not in sound
     ]
     left = of_clients_time(case, _with_suggestions(case, sound, descriptors), descriptors)
-    kept = []
+    standing = []
     for cause in left:
         surer = _contradicted_by(cause, left, descriptors)
         if surer is None:
-            kept.append(cause)
+            standing.append(cause)
             continue
         text = f"{surer.cause}, which is surer here, cannot be true of the same seconds beside it"
         against = Objection(law="consistency", text=text, claimed=cause.confidence, recorded=surer.confidence)
         refuted.append(Refuted(cause=cause, objections=(against,)))
-    return Arbitration(findings=tuple(as_left_levels(case, kept, descriptors)), refuted=tuple(refuted))
+    return Arbitration(findings=tuple(as_left_levels(case, standing, descriptors)), refuted=tuple(refuted))
 
 
 def _with_suggestions(case: Case, causes: Sequence[Cause], descriptors: Mapping[str, CauseInfo]) -> list[Cause]:
     """Causes and what objections suggest in their place; what the check refutes is no suggestion."""
-    candidates = (_checked(case, one, descriptors[one.cause]) for one in suggested(case, causes, descriptors))
-    sound = [one for one in candidates if not any(objection.refutes for objection in one.objections)]
+    candidates = (_checked(case, cause, descriptors[cause.cause]) for cause in suggested(case, causes, descriptors))
+    sound = [cause for cause in candidates if not any(objection.refutes for objection in cause.objections)]
     return with_suggestions([*causes, *sound], descriptors)
 
 
@@ -97,12 +97,12 @@ def _checked(case: Case, cause: Cause, info: CauseInfo | None) -> Cause:
 
 def _contradicted_by(cause: Cause, causes: Sequence[Cause], descriptors: Mapping[str, CauseInfo]) -> Cause | None:
     """A surer cause of the same time that excludes this one; None where either is one of two."""
-    for other in causes:
-        info = descriptors.get(other.cause)
+    for rival in causes:
+        info = descriptors.get(rival.cause)
         excludes = (
-            info is not None and cause.cause in info.contradicts and not (cause.one_of_two or other.one_of_two)
+            info is not None and cause.cause in info.contradicts and not (cause.one_of_two or rival.one_of_two)
         )
-        at_once = min(cause.window_s[1], other.window_s[1]) > max(cause.window_s[0], other.window_s[0])
-        if excludes and at_once and other.confidence > cause.confidence:
-            return other
+        at_once = min(cause.window_s[1], rival.window_s[1]) > max(cause.window_s[0], rival.window_s[0])
+        if excludes and at_once and rival.confidence > cause.confidence:
+            return rival
     return None

@@ -72,7 +72,7 @@ class Case(CpuCase):
     @cached_property
     def device_of_cell(self) -> Device | None:
         """The volume over all of the cell."""
-        return device_of(self.whole, self.disk)
+        return device_of(self.cell_grid, self.disk)
 
     @cached_property
     def waited_device_of_cell(self) -> Device | None:
@@ -168,7 +168,7 @@ class Case(CpuCase):
         """The level at another time of the cell that decides between operations and bytes, which are both flat."""
         if self.device_of_cell is None or any(level.direction is not None for level in now.values()):
             return None
-        return level_elsewhere(now, self.whole.t_s, self.device_of_cell)
+        return level_elsewhere(now, self.cell_grid.t_s, self.device_of_cell)
 
     @property
     def level_elsewhere(self) -> LevelElsewhere | None:
@@ -192,7 +192,7 @@ class Case(CpuCase):
             return ()
         return disk_limits(
             self.grid,
-            self.whole,
+            self.cell_grid,
             self.disks,
             still=self.stalled,
             cpu_bound=self.cpu_bound,
@@ -219,7 +219,9 @@ class Case(CpuCase):
         if self.device is None or not step_kind(self.kind).has_statements:
             return None
         copies, direct = written_copies(self.mount_options), self.reads_directly
-        return foreign_io(self.grid, self.device, self.below, direct=direct, copies=copies, whole=self.whole)
+        return foreign_io(
+            self.grid, self.device, self.below, direct=direct, copies=copies, cell_grid=self.cell_grid
+        )
 
     @cached_property
     def journal_device(self) -> JournalDevice | None:
@@ -233,7 +235,9 @@ class Case(CpuCase):
             return None
         levels = (*(plateau for plateau in self.limits if plateau.direction is None), *self.plateaus)
         fitted = fit_burst(self.grid.t_s, self.active_device, levels, balance_percent=self.balance_percent)
-        before = device_of(self.whole.within(float("-inf"), fitted.exhausted_at_s), self.disk) if fitted else None
+        before = (
+            device_of(self.cell_grid.within(float("-inf"), fitted.exhausted_at_s), self.disk) if fitted else None
+        )
         if fitted is None or before is None:
             return fitted
         return replace(fitted, spent=credits_spent(before, fitted.resource, fitted.baseline) * self.grid.width_s)
@@ -290,7 +294,7 @@ class Case(CpuCase):
         if self.rate is None or self.tps is None or not self.threads or self.budget is None:
             return False
         waiting = (mean(self.budget.statement_s) or 0.0) / self.threads
-        stands = tuple(one for one in self.client_stalls if one.length_s * self.rate >= STAND_ARRIVALS_MIN)
+        stands = tuple(stall for stall in self.client_stalls if stall.length_s * self.rate >= STAND_ARRIVALS_MIN)
         moving = without_stalls(self.grid, stands)
         length_s, tps = len(moving) * moving.width_s, mean(moving.column(*Client.tps)) or 0.0
         least = limit.SERVED_MIN * self.rate * length_s - limit.SERVED_DEVIATIONS * math.sqrt(self.rate * length_s)

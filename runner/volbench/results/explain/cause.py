@@ -129,8 +129,10 @@ def confidence_rows(cause: Cause) -> tuple[EvidenceRow, ...]:
         EvidenceRow(metric="checks", value=cause.kind, text=text),
         EvidenceRow(metric="check", value=cause.left, text=_left_text(cause)),
         *(
-            EvidenceRow(metric="objection", value=one.law, text=f"against it, by {one.law}: {one.text}")
-            for one in cause.objections
+            EvidenceRow(
+                metric="objection", value=objection.law, text=f"against it, by {objection.law}: {objection.text}"
+            )
+            for objection in cause.objections
         ),
         EvidenceRow(
             metric="decided_by", value=cause.evidence_kind, text=f"decided by: {_DECIDED_BY[cause.decided_by]}"
@@ -143,8 +145,8 @@ def _bound_text(cause: Cause) -> str:
     most = LEFT_MAX.get(cause.left)
     if most is None or LEFT_COUNTS.confidence(cause.left) < most or cause.confidence < most:
         return ""
-    why = "something speaks against it" if cause.objections else "p95 was not computed and compared"
-    return f"; the confidence is {percent(most)} at most where {why}"
+    bound_by = "something speaks against it" if cause.objections else "p95 was not computed and compared"
+    return f"; the confidence is {percent(most)} at most where {bound_by}"
 
 
 def _left_text(cause: Cause) -> str:

@@ -40,7 +40,7 @@ RULES: tuple[Rule, ...] = in_order(rule for module in _MODULES for rule in getat
 """Every rule, after all rules that it gives way to."""
 
 
-def found(cases: Mapping[Subject, Case]) -> Iterator[Cause]:
+def findings_of_rules(cases: Mapping[Subject, Case]) -> Iterator[Cause]:
     """Yield what each rule finds by itself, of the subjects that are given."""
     for rule in RULES:
         if rule.subject in cases:
@@ -49,9 +49,9 @@ def found(cases: Mapping[Subject, Case]) -> Iterator[Cause]:
 
 def named(case: Case) -> list[Cause]:
     """Return the causes of a step that stand once rules have given way to each other."""
-    return decided([*found({"volume": data_case(case), "step": case})], RULES, CAUSES)
+    return decided([*findings_of_rules({"volume": data_case(case), "step": case})], RULES, CAUSES)
 
 
 def named_of_volume(case: Case) -> list[Cause]:
     """Return the same of one volume alone, in a step as that volume sees it."""
-    return decided([*found({"volume": case})], RULES, CAUSES)
+    return decided([*findings_of_rules({"volume": case})], RULES, CAUSES)

@@ -22,8 +22,8 @@ from volbench.results.explain.cause_info import CauseInfo
 def unaccounted_share(case: Case) -> float:
     """Return the part of the clients' time in statements that nothing accounts for; 0 where it is not known."""
     budget = time_budget(case)
-    part = None if budget is None else statement_part(case)
-    return 0.0 if budget is None else budget.unaccounted_share * (1.0 if part is None else part)
+    in_statements = None if budget is None else statement_part(case)
+    return 0.0 if budget is None else budget.unaccounted_share * (1.0 if in_statements is None else in_statements)
 
 
 def of_clients_time(case: Case, causes: Sequence[Cause], descriptors: Mapping[str, CauseInfo]) -> list[Cause]:
@@ -37,17 +37,17 @@ def of_clients_time(case: Case, causes: Sequence[Cause], descriptors: Mapping[st
         causes: findings in any order.
         descriptors: by name of a cause; one without a descriptor has a share of statement time.
     """
-    part = statement_part(case)
+    in_statements = statement_part(case)
     scaled: list[Cause] = []
     for cause in causes:
         if cause.share is None:
             scaled.append(cause)
         elif is_of_clients(case, cause, descriptors.get(cause.cause)):
             scaled.append(replace(cause, of_clients=True))
-        elif part is None:
+        elif in_statements is None:
             scaled.append(cause)
-        elif not cause.share * part < limit.SHARE_MIN <= cause.share:
-            scaled.append(replace(cause, share=cause.share * part, of_clients=True))
+        elif not cause.share * in_statements < limit.SHARE_MIN <= cause.share:
+            scaled.append(replace(cause, share=cause.share * in_statements, of_clients=True))
     return scaled
 
 

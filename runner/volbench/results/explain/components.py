@@ -67,7 +67,7 @@ def component_cases(case: Case, layout: Collection[ComponentFacts]) -> Iterator[
             replace(
                 case,
                 grid=_of_component(case.grid, component.name, roles),
-                whole=_of_component(case.whole, component.name, roles),
+                cell_grid=_of_component(case.cell_grid, component.name, roles),
                 disk=facts.disk,
                 profile=profile_below(facts),
                 below=disks_below(facts),
@@ -93,7 +93,7 @@ def data_case(case: Case) -> Case:
     return replace(
         case,
         grid=_without(case.grid, roles),
-        whole=_without(case.whole, roles),
+        cell_grid=_without(case.cell_grid, roles),
         variables=_variables(case.variables, keep="redo" not in roles),
     )
 
@@ -113,13 +113,13 @@ def _of_component(grid: Grid, name: str, roles: Collection[Role]) -> Grid:
             columns[key] = column
     files = {_FILES[role] for role in roles}
     waits = {wait for role in roles for wait in _WAITS[role]}
-    kept = {
+    remaining = {
         key: column
         for key, column in columns.items()
         if not (_is_of_files(key) and key.entity not in files | waits)
     }
     absent = [role for role in _FILES if role not in roles]
-    return replace(grid, columns={**kept, **_zeros(grid, absent)})
+    return replace(grid, columns={**remaining, **_zeros(grid, absent)})
 
 
 def _is_of_step(key: SeriesKey) -> bool:
@@ -138,12 +138,12 @@ def _is_of_files(key: SeriesKey) -> bool:
 def _without(grid: Grid, roles: Collection[Role]) -> Grid:
     """Return a grid in which nothing waits for the files of some roles, and other volumes have no counters."""
     gone = {_FILES[role] for role in roles} | {wait for role in roles for wait in _WAITS[role]}
-    kept = {
+    remaining = {
         key: column
         for key, column in grid.columns.items()
         if not base_source(key.source)[1] and not (_is_of_files(key) and key.entity in gone)
     }
-    return replace(grid, columns={**kept, **_zeros(grid, roles)})
+    return replace(grid, columns={**remaining, **_zeros(grid, roles)})
 
 
 def _zeros(grid: Grid, roles: Collection[Role]) -> dict[SeriesKey, Floats]:

@@ -10,6 +10,7 @@ import numpy as np
 from volbench.core.records.named_metrics import CPU, PSI, CgroupCpu, Client, NamedMetric
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
+from volbench.results.explain.case_input import CaseInput
 from volbench.results.explain.evidence.best_seconds import best_seconds_share
 from volbench.results.explain.evidence.budget import Budget, budget_of, statement_cpu
 from volbench.results.explain.evidence.processors import (
@@ -21,12 +22,11 @@ from volbench.results.explain.evidence.processors import (
     cpu_account,
     task_use,
 )
-from volbench.results.explain.given import Given
 from volbench.results.stats.grid import Floats, mean, median
 
 
 @dataclass(frozen=True, kw_only=True)
-class CpuCase(Given):
+class CpuCase(CaseInput):
     """The part of a case that asks no device."""
 
     @cached_property
@@ -124,8 +124,8 @@ class CpuCase(Given):
     @cached_property
     def withheld_s(self) -> float | None:
         """CPU seconds a second that a quota withheld from the server, all CPUs together; None: not known."""
-        known = (mean(self._of_quota(CgroupCpu.throttled_s_per_s, who)) for who in (SERVER, CELL))
-        return max((seconds for seconds in known if seconds is not None), default=None)
+        withheld = (mean(self._of_quota(CgroupCpu.throttled_s_per_s, who)) for who in (SERVER, CELL))
+        return max((seconds for seconds in withheld if seconds is not None), default=None)
 
     @property
     def is_throttled(self) -> bool:

@@ -34,7 +34,7 @@ def in_order(rules: Iterable[Rule]) -> tuple[Rule, ...]:
         raise ValueError("two rules have one name")
     ordered: list[Rule] = []
     while left:
-        ready = [rule for rule in left if not any(_waits_for(rule, other) for other in left if other is not rule)]
+        ready = [rule for rule in left if not any(_waits_for(rule, rival) for rival in left if rival is not rule)]
         if not ready:
             names = ", ".join(rule.name for rule in left)
             raise ValueError(f"rules give way to each other in a circle: {names}")
@@ -43,11 +43,11 @@ def in_order(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     return tuple(ordered)
 
 
-def _waits_for(rule: Rule, other: Rule) -> bool:
-    return other.name in rule.before or not other.causes.isdisjoint(rule.before)
+def _waits_for(rule: Rule, rival: Rule) -> bool:
+    return rival.name in rule.before or not rival.causes.isdisjoint(rule.before)
 
 
-def decided(found: Sequence[Cause], rules: Sequence[Rule], causes: Mapping[str, CauseInfo]) -> list[Cause]:
+def decided(findings: Sequence[Cause], rules: Sequence[Rule], causes: Mapping[str, CauseInfo]) -> list[Cause]:
     """Return the findings that stand, in the order of the rules.
 
     Args:
@@ -59,7 +59,7 @@ def decided(found: Sequence[Cause], rules: Sequence[Rule], causes: Mapping[str, 
     for rule in rules:
         own = [
             finding
-            for finding in found
+            for finding in findings
             if finding.rule == rule.name and not _is_within(finding, rule.yields_within, standing)
         ]
         if own and _stands(rule, standing):
@@ -73,20 +73,20 @@ def decided(found: Sequence[Cause], rules: Sequence[Rule], causes: Mapping[str, 
 
 def _stands(rule: Rule, standing: Sequence[Cause]) -> bool:
     """Whether nothing that stands makes a rule's findings give way."""
-    if any(_matches(rule.yields_to, one) for one in standing):
+    if any(_matches(rule.yields_to, finding) for finding in standing):
         return False
-    much = [one for one in standing if is_much(one)]
-    if any(_matches(rule.yields_to_much, one) for one in much):
+    much = [finding for finding in standing if is_much(finding)]
+    if any(_matches(rule.yields_to_much, finding) for finding in much):
         return False
-    if any(_matches(rule.yields_to_leading, one) and one.leads for one in much):
+    if any(_matches(rule.yields_to_leading, finding) and finding.leads for finding in much):
         return False
-    return not rule.needs or any(_matches(rule.needs, one) for one in standing)
+    return not rule.needs or any(_matches(rule.needs, finding) for finding in standing)
 
 
 def _is_within(finding: Cause, names: Collection[str], standing: Iterable[Cause]) -> bool:
     """Whether its time lies within that of one of those that are named."""
     begin_s, end_s = finding.window_s
-    spans = [one.window_s for one in standing if _matches(names, one)]
+    spans = [rival.window_s for rival in standing if _matches(names, rival)]
     return any(first_s <= begin_s and end_s <= last_s for first_s, last_s in spans)
 
 
@@ -96,43 +96,43 @@ def _matches(names: Collection[str], finding: Cause) -> bool:
 
 
 def _without_suppressed(standing: Sequence[Cause], causes: Mapping[str, CauseInfo]) -> list[Cause]:
-    gone = {name for one in standing if one.cause in causes for name in causes[one.cause].suppresses}
-    return [one for one in standing if one.cause not in gone]
+    gone = {name for finding in standing if finding.cause in causes for name in causes[finding.cause].suppresses}
+    return [finding for finding in standing if finding.cause not in gone]
 
 
 def _marked(rule: Rule, standing: Sequence[Cause]) -> list[Cause]:
     """Findings with those marked that a rule's finding, which is one of two, cannot be told from."""
-    own = [one for one in standing if one.rule == rule.name and one.one_of_two]
-    alike = [one for one in standing if _matches(rule.one_of_two_with, one)] if own else []
+    own = [finding for finding in standing if finding.rule == rule.name and finding.one_of_two]
+    alike = [finding for finding in standing if _matches(rule.one_of_two_with, finding)] if own else []
     if not alike:
         return [*standing]
     return [
-        replace(one, one_of_two=True)
-        if _matches(rule.one_of_two_with, one)
-        else replace(one, share=alike[0].share, of_clients=alike[0].of_clients)
-        if one.rule == rule.name and one.one_of_two and one.share is None
-        else one
-        for one in standing
+        replace(finding, one_of_two=True)
+        if _matches(rule.one_of_two_with, finding)
+        else replace(finding, share=alike[0].share, of_clients=alike[0].of_clients)
+        if finding.rule == rule.name and finding.one_of_two and finding.share is None
+        else finding
+        for finding in standing
     ]
 
 
 def _is_sound(rule: Rule, finding: Cause, standing: Iterable[Cause]) -> bool:
-    return False not in finding.checks or not any(_matches(rule.sound_beside, one) for one in standing)
+    return False not in finding.checks or not any(_matches(rule.sound_beside, rival) for rival in standing)
 
 
 def _shared_out(standing: Sequence[Cause], rules: Mapping[str, Rule]) -> list[Cause]:
     """Findings with the shares of those reduced that come after others."""
-    later = [one for one in standing if rules[one.rule].after]
-    names = frozenset(name for one in later for name in rules[one.rule].after)
-    earlier = [one for one in standing if _matches(names, one)]
-    if not any(is_much(one) for one in earlier):
+    later = [finding for finding in standing if rules[finding.rule].after]
+    names = frozenset(name for finding in later for name in rules[finding.rule].after)
+    earlier = [finding for finding in standing if _matches(names, finding)]
+    if not any(is_much(finding) for finding in earlier):
         return [*standing]
-    lead = any(is_much(one) and one.leads for one in earlier)
-    shares = [one.share for one in (earlier if lead else later) if one.share is not None]
+    lead = any(is_much(finding) and finding.leads for finding in earlier)
+    shares = [finding.share for finding in (earlier if lead else later) if finding.share is not None]
     most = AFTER * (max(shares) if lead else min(shares)) if shares else 1.0
     return [
-        replace(one, share=min(one.share, most))
-        if one.share is not None and (bool(rules[one.rule].after) if lead else _matches(names, one))
-        else one
-        for one in standing
+        replace(finding, share=min(finding.share, most))
+        if finding.share is not None and (bool(rules[finding.rule].after) if lead else _matches(names, finding))
+        else finding
+        for finding in standing
     ]

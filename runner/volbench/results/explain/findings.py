@@ -55,9 +55,9 @@ class Explanation:
         """A sentence for each cause that would have been named and is not."""
         named = {finding.cause for finding in self.findings}
         texts = (
-            f"{one.cause.cause} would have been named, but {one.text}"
-            for one in self.refuted
-            if one.cause.cause not in named
+            f"{item.cause.cause} would have been named, but {item.text}"
+            for item in self.refuted
+            if item.cause.cause not in named
         )
         return tuple(dict.fromkeys(texts))
 
@@ -109,9 +109,9 @@ def _clears(case: Case, finding: Cause) -> bool:
     left = storage_share_max(case) if step_kind(case.kind).has_statements else case.waiting_share
     if left is None or log_elsewhere(case) is not None:
         return False
-    part = statement_part(case)
+    in_statements = statement_part(case)
     above = (finding.share or 0.0) if finding.rule in OUTSIDE else 0.0
-    return left * (1.0 if part is None else part) - above < limit.SHARE_MIN
+    return left * (1.0 if in_statements is None else in_statements) - above < limit.SHARE_MIN
 
 
 def explain_component(case: Case) -> Explanation:
@@ -139,12 +139,12 @@ def _stretch_of(case: Case) -> Stretch | None:
     during = worst_stretch(case)
     if during is None:
         return None
-    inside, rest = (replace(case, grid=case.grid.where(mask)) for mask in (during, ~during))
+    inside, outside = (replace(case, grid=case.grid.where(mask)) for mask in (during, ~during))
     effects = [effect for effect in effect_rows(case, during) if effect.is_worse]
     return Stretch(
         inside=named(inside),
-        outside=named(rest),
-        rest=rest,
+        outside=named(outside),
+        remainder=outside,
         share=case.time_share_of(during),
         clients_share=case.clients_share_of(during),
         effects=[effect.evidence for effect in effects],
@@ -166,11 +166,13 @@ def _with_unmade_check(findings: Cause) -> Cause:
 
 def _attributed(findings: Sequence[Cause]) -> list[Cause]:
     """A limit that is met only while something else runs is that one's doing, as far as it took speed."""
-    others = [finding for finding in findings if finding.cause in BRING and finding.share is not None]
+    rivals = [finding for finding in findings if finding.cause in BRING and finding.share is not None]
     attributed = []
     for finding in findings:
         meanwhile = [
-            one for one in others if finding.cause in BRING[one.cause] and _within(finding.window_s, one.window_s)
+            rival
+            for rival in rivals
+            if finding.cause in BRING[rival.cause] and _within(finding.window_s, rival.window_s)
         ]
         brought = loss_of(meanwhile)
         attributed.append(

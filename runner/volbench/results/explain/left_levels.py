@@ -28,7 +28,9 @@ def as_left_levels(case: Case, causes: Sequence[Cause], descriptors: Mapping[str
 
 
 def _as_left(case: Case, cause: Cause, causes: Sequence[Cause], info: CauseInfo | None) -> Cause:
-    takers = [one for one in causes if info is not None and one.cause in info.left_by and _meets(cause, one)]
+    takers = [
+        cause for cause in causes if info is not None and cause.cause in info.left_by and _meets(cause, cause)
+    ]
     counts = [*volume_counts(case.grid, case.device)] if takers else []
     if not counts:
         return cause

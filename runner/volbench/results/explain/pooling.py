@@ -32,7 +32,7 @@ def finding_rows(
     *,
     left_out: int = 0,
     volume_share_max: float | None = None,
-    beside: Iterable[str] = (),
+    other_causes: Iterable[str] = (),
 ) -> tuple[FindingRow, ...]:
     """One row for each cause of a volume's step over its repeats, which are equal cells.
 
@@ -45,16 +45,16 @@ def finding_rows(
         cells: what each repeat showed, by cell, in the order in which they ran.
         left_out: repeats that are not among `cells`, since they are invalid.
         volume_share_max: the part of the latency that waits of the volume take at most, by the load's response.
-        beside: causes of the layout's other volumes in this step.
+        other_causes: causes of the layout's other volumes in this step.
     """
     by_cause = {
-        cause: found
-        for cause, found in _by_cause(cells).items()
-        if against(cause, found, cells, volume_share_max=volume_share_max) is None
+        cause: findings_of_cells
+        for cause, findings_of_cells in _by_cause(cells).items()
+        if against(cause, findings_of_cells, cells, volume_share_max=volume_share_max) is None
     }
     if len(by_cause) > 1:
         by_cause.pop(NONE, None)
-    helped = any(CAUSES[name].is_helped_by_volume for name in (*by_cause, *beside) if name in CAUSES)
+    helped = any(CAUSES[name].is_helped_by_volume for name in (*by_cause, *other_causes) if name in CAUSES)
     rows = [
         _row(volume, step, cause, findings, len(cells), left_out, helped=helped)
         for cause, findings in by_cause.items()
@@ -78,7 +78,7 @@ def with_components(rows: Sequence[FindingRow], of_components: Iterable[FindingR
 
 def against(
     cause: str,
-    found: Mapping[str, Cause],
+    by_cell: Mapping[str, Cause],
     cells: Mapping[str, Explanation],
     *,
     volume_share_max: float | None = None,
@@ -99,28 +99,28 @@ def against(
         return None
     if "limit" in info.claims:
         for resource in RESOURCES:
-            levels = [_level(found.get(cell), resource) for cell in cells]
+            levels = [_level(by_cell.get(cell), resource) for cell in cells]
             later = served_later(levels, [cells[cell].served.get(resource) for cell in cells], resource)
             if later is not None:
                 return later
-    if _has_a_time(info, found.values()):
+    if _has_a_time(info, by_cell.values()):
         return None
     if "at the device" in info.claims and "episode" not in info.claims:
-        shares = [share for one in found.values() if (share := share_alone(one)) is not None]
+        shares = [share for finding in by_cell.values() if (share := share_alone(finding)) is not None]
         unmoved = without_response(median_of(shares) if shares else None, volume_share_max)
         if unmoved is not None:
             return unmoved
-    return comes_and_goes([cell in found for cell in cells])
+    return comes_and_goes([cell in by_cell for cell in cells])
 
 
-def _has_a_time(info: CauseInfo, found: Iterable[Cause]) -> bool:
-    return info.is_change or (info.explains_fall and any(one.decided_by in _TELLING for one in found))
+def _has_a_time(info: CauseInfo, findings: Iterable[Cause]) -> bool:
+    return info.is_change or (info.explains_fall and any(finding.decided_by in _TELLING for finding in findings))
 
 
 def _level(cause: Cause | None, resource: Resource) -> float | None:
     """The limit that a finding states of one resource; None where it states none, or that of one direction."""
     rows = () if cause is None else cause.evidence
-    values = (one.value for one in rows if one.metric == resource)
+    values = (item.value for item in rows if item.metric == resource)
     return next((float(value) for value in values if isinstance(value, int | float)), None)
 
 
@@ -142,16 +142,16 @@ def refuted_rows(
         cells: what each repeat showed, by cell.
         volume_share_max: as for `finding_rows`.
     """
-    found = _by_cause(cells)
+    named = _by_cause(cells)
     refuted = {
-        cause: (one, tuple(of_cause))
-        for cause, of_cause in found.items()
-        if (one := against(cause, of_cause, cells, volume_share_max=volume_share_max)) is not None
+        cause: (objection, tuple(of_cause))
+        for cause, of_cause in named.items()
+        if (objection := against(cause, of_cause, cells, volume_share_max=volume_share_max)) is not None
     }
     for cell, explanation in cells.items():
         for single in explanation.refuted:
             cause = single.cause.cause
-            if cause not in found:
+            if cause not in named:
                 objection, shown_by = refuted.get(cause, (single.objections[0], ()))
                 refuted[cause] = (objection, (*shown_by, cell))
     for cause, (objection, shown_by) in refuted.items():
@@ -185,8 +185,8 @@ def _row(
 ) -> FindingRow:
     shares = [finding.share for finding in findings.values() if finding.share is not None]
     middle = median_of(shares) if shares else None
-    shown = min(findings, key=lambda cell: abs((findings[cell].share or 0.0) - (middle or 0.0)))
-    typical = findings[shown]
+    chosen = min(findings, key=lambda cell: abs((findings[cell].share or 0.0) - (middle or 0.0)))
+    typical = findings[chosen]
     evidence = list(typical.evidence)
     if repeats > 1 or left_out:
         which = f"{repeats} valid cell{'s' if repeats > 1 else ''}; {left_out} invalid left out"
@@ -194,7 +194,7 @@ def _row(
         evidence.append(row("cells", len(findings), "1", text))
     of_cells = median_of(finding.confidence for finding in findings.values())
     confidence = without_rounding_error(of_cells * len(findings) / repeats)
-    cell_ids = (shown, *(cell for cell in findings if cell != shown))
+    cell_ids = (chosen, *(cell for cell in findings if cell != chosen))
     advice = typical.advice if helped else f"{typical.advice} {typical.volume_advice}".strip()
     return FindingRow(
         cause=cause,

@@ -71,9 +71,14 @@ COPIES, METADATA, STALL, ALL_ALONG = (
     "queue all along",
 )
 SHARED_VOLUME, PIECES = "volume serves more than was sent", "volume counts pieces"
-CLIENT_BUSY, CLIENT_HELD, HELD, CPUS = "busy load generator", "load held back", "server held back", "busy CPUs"
+CLIENT_BUSY, CLIENT_HELD, SERVER_HELD, CPUS = (
+    "busy load generator",
+    "load held back",
+    "server held back",
+    "busy CPUs",
+)
 SYNCS_ON_CPUS = "syncs that wait for a CPU"
-WAY = "way to the server"
+CONNECTION = "way to the server"
 
 EXPLAINS_WAITS = frozenset({CACHE_TAKEN, LAZY_LOAD, FEW_OPERATIONS})
 """Rules that explain all of the device's waiting times: what names its limits or its latency gives way."""

@@ -25,6 +25,7 @@ from volbench.results.explain.accounts.queries import QueryCost, query_costs
 from volbench.results.explain.accounts.time_budget import TimeBudget, time_budget
 from volbench.results.explain.accounts.waits import class_samples, samples_of, step_modulation
 from volbench.results.explain.case import Case
+from volbench.results.explain.case_input import ConcurrentActivity
 from volbench.results.explain.cause_relation import counterparts, named_of_component
 from volbench.results.explain.check.response import volume_share_max
 from volbench.results.explain.clients_time import unaccounted_share
@@ -32,7 +33,6 @@ from volbench.results.explain.components import component_cases, profile_below
 from volbench.results.explain.evidence.association import CellCorrelations, cell_correlations
 from volbench.results.explain.evidence.disks_below import disks_below, disks_of_stack
 from volbench.results.explain.findings import Explanation, explain_case, explain_component
-from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.pooling import common_notes, finding_rows, refuted_rows, with_components
 from volbench.results.explain.rules.advice import HALF
 from volbench.results.explain.rules.by_response import measured_advice
@@ -216,7 +216,7 @@ def _findings(
         explained,
         left_out=left_out,
         volume_share_max=volume_share,
-        beside=[finding.cause for finding in of_components],
+        other_causes=[finding.cause for finding in of_components],
     )
     rows = with_components(rows, of_components)
     if valid:
@@ -262,7 +262,7 @@ def _view(case: Case, layout: Sequence[ComponentFacts], *, invalid_reasons: tupl
     budget = time_budget(case)
     explanation, components = _of_one_time(
         explain_case(case),
-        {name: explain_component(seen) for name, seen in component_cases(case, layout)},
+        {name: explain_component(case_of_volume) for name, case_of_volume in component_cases(case, layout)},
         unaccounted=unaccounted_share(case),
     )
     return StepView(
@@ -336,11 +336,11 @@ def cases_of(loaded: LoadedRun, result: CellResult) -> Iterator[Case]:
     if not alone and not groups:
         return
     profile = _profile_of(loaded, result)
-    whole = align(loaded.series(result.cell_id), on_demand=True)
-    contrasts = contrasts_of_cell(loaded, result, whole)
+    cell_grid = align(loaded.series(result.cell_id), on_demand=True)
+    contrasts = contrasts_of_cell(loaded, result, cell_grid)
     cases = (
-        *(_case(result, step, whole) for step in alone),
-        *(_case_of_several(result, name, steps, whole) for name, steps in groups.items()),
+        *(_case(result, step, cell_grid) for step in alone),
+        *(_case_of_several(result, name, steps, cell_grid) for name, steps in groups.items()),
     )
     for case in cases:
         yield replace(case, profile=profile, size_contrasts=contrasts_of_step(contrasts, case.name))
@@ -366,16 +366,16 @@ def _grouped(steps: Iterable[StepResult]) -> dict[str, list[StepResult]]:
     return groups
 
 
-def _case_of_several(result: CellResult, name: str, steps: Sequence[StepResult], whole: Grid) -> Case:
-    middle = whole.t_s - whole.width_s / 2
-    inside = np.zeros(len(whole), dtype=np.bool_)
+def _case_of_several(result: CellResult, name: str, steps: Sequence[StepResult], cell_grid: Grid) -> Case:
+    middle = cell_grid.t_s - cell_grid.width_s / 2
+    inside = np.zeros(len(cell_grid), dtype=np.bool_)
     for step in steps:
         inside |= (middle > step.window_s[0]) & (middle <= step.window_s[1])
     streams = [count for step in steps if (count := step_kind(step.kind).streams(step.parameters)) is not None]
     return Case(
         name=name,
-        grid=whole.where(inside),
-        whole=whole,
+        grid=cell_grid.where(inside),
+        cell_grid=cell_grid,
         kind=steps[0].kind,
         disk=result.volume_facts.disk,
         below=disks_below(result.volume_facts),
@@ -392,13 +392,13 @@ def _case_of_several(result: CellResult, name: str, steps: Sequence[StepResult],
     )
 
 
-def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
+def _case(result: CellResult, step: StepResult, cell_grid: Grid) -> Case:
     rate = step.parameters.get("rate")
     ratio, usable = (step.details.get(name) for name in ("client_cpu_ratio", "client_cpus_usable"))
     return Case(
         name=step.step,
-        grid=whole.within(*step.window_s),
-        whole=whole,
+        grid=cell_grid.within(*step.window_s),
+        cell_grid=cell_grid,
         kind=step.kind,
         disk=result.volume_facts.disk,
         below=disks_below(result.volume_facts),
@@ -412,12 +412,12 @@ def _case(result: CellResult, step: StepResult, whole: Grid) -> Case:
         instance=result.host.cloud_instance_type or "",
         variables=result.server.variables if result.server is not None else {},
         elsewhere=_elsewhere(result),
-        latency_ms={name: found.value for name, found in step.metrics.items() if name in LATENCY_NAMES},
+        latency_ms={name: metric.value for name, metric in step.metrics.items() if name in LATENCY_NAMES},
         client_cpu_ratio=float(ratio) if isinstance(ratio, int | float) else None,
         client_cpus=(
             float(ratio * usable) if isinstance(ratio, int | float) and isinstance(usable, int | float) else None
         ),
-        beside=tuple(
+        concurrent=tuple(
             ConcurrentActivity(
                 name=str(second_step.parameters.get("tool", second_step.kind)),
                 t0_s=second_step.window_s[0],

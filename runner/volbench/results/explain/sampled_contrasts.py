@@ -15,7 +15,7 @@ from volbench.results.store.loaded_run import LoadedRun
 _ROUNDING_S = 1e-6
 
 
-def contrasts_of_cell(loaded: LoadedRun, result: CellResult, whole: Grid) -> tuple[SampledContrast, ...]:
+def contrasts_of_cell(loaded: LoadedRun, result: CellResult, cell_grid: Grid) -> tuple[SampledContrast, ...]:
     """Return those of a cell, and those after the last step of its volume's first cell.
 
     Args:
@@ -23,7 +23,7 @@ def contrasts_of_cell(loaded: LoadedRun, result: CellResult, whole: Grid) -> tup
         result: of the cell.
         whole: its series.
     """
-    own = tuple(_sampled(result, whole))
+    own = tuple(_sampled(result, cell_grid))
     if any(not sampled.follows for sampled in own):
         return own
     for first in _equal_cells(loaded, result):

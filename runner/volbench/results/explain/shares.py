@@ -80,9 +80,9 @@ def _reduced(finding: Cause, share: float, unaccounted: float) -> Cause:
     claim = finding.share or 0.0
     if claim - share < REDUCED_MIN:
         return replace(finding, share=share)
-    rest = "" if unaccounted < REDUCED_MIN else f", less {percent(unaccounted)} that nothing accounts for"
+    deduction = "" if unaccounted < REDUCED_MIN else f", less {percent(unaccounted)} that nothing accounts for"
     text = (
         f"by itself it would explain {percent(claim)} of the {finding.share_of}; the causes of this step together"
-        f" would explain more than all of it{rest}, so each is given its part"
+        f" would explain more than all of it{deduction}, so each is given its part"
     )
     return replace(finding, share=share, evidence=(*finding.evidence, row(ALONE, claim, "1", text)))

@@ -19,7 +19,7 @@ class Stretch:
     Args:
         inside: findings of the stretch alone.
         outside: findings of the rest.
-        rest: the rest of the step.
+        remainder: the rest of the step.
         share: of the time that statements took in the step, what they took in the stretch.
         clients_share: the same of the clients' time.
         effects: how clients were served meanwhile, against the rest.
@@ -28,14 +28,14 @@ class Stretch:
 
     inside: Sequence[Cause]
     outside: Sequence[Cause]
-    rest: Case
+    remainder: Case
     share: float
     clients_share: float
     effects: Sequence[EvidenceRow]
     losses: Sequence[EvidenceRow]
 
 
-def with_stretch(whole: Sequence[Cause], stretch: Stretch, descriptors: Mapping[str, CauseInfo]) -> list[Cause]:
+def with_stretch(findings: Sequence[Cause], stretch: Stretch, descriptors: Mapping[str, CauseInfo]) -> list[Cause]:
     """Return the findings of a step with those of a stretch that are news.
 
     Medians of a step say little of a stretch of it. What is named only in the stretch is added, with its share of
@@ -47,36 +47,43 @@ def with_stretch(whole: Sequence[Cause], stretch: Stretch, descriptors: Mapping[
         stretch: what is named in a part of it.
         descriptors: by name of a cause.
     """
-    during = [one for one in stretch.inside if not descriptors[one.cause].is_change]
+    during = [finding for finding in stretch.inside if not descriptors[finding.cause].is_change]
     if not during:
-        return [*whole]
-    known = {one.cause for one in whole}
-    falls = {one.cause for one in whole if one.explains_fall or descriptors[one.cause].explains_fall}
-    elsewhere = {one.cause for one in (*during, *stretch.outside)}
+        return [*findings]
+    named = {finding.cause for finding in findings}
+    falls = {
+        finding.cause for finding in findings if finding.explains_fall or descriptors[finding.cause].explains_fall
+    }
+    elsewhere = {finding.cause for finding in (*during, *stretch.outside)}
     return [
-        *(one for one in whole if not descriptors[one.cause].by_medians or one.cause in elsewhere),
         *(
-            _in_stretch(one, stretch, descriptors[one.cause])
-            for one in during
-            if one.cause not in known and not _is_no_news(descriptors[one.cause], known, falls, stretch.rest)
+            finding
+            for finding in findings
+            if not descriptors[finding.cause].by_medians or finding.cause in elsewhere
+        ),
+        *(
+            _in_stretch(finding, stretch, descriptors[finding.cause])
+            for finding in during
+            if finding.cause not in named
+            and not _is_no_news(descriptors[finding.cause], named, falls, stretch.remainder)
         ),
     ]
 
 
-def _is_no_news(info: CauseInfo, known: Collection[str], falls: Collection[str], rest: Case) -> bool:
+def _is_no_news(info: CauseInfo, named: Collection[str], falls: Collection[str], outside: Case) -> bool:
     """Whether a cause in a stretch is the doing of a known one, or a state that is there in the rest as well."""
-    if not info.yields_to.isdisjoint(known) or (info.yields_to_falls and falls):
+    if not info.yields_to.isdisjoint(named) or (info.yields_to_falls and falls):
         return True
-    return info.state is not None and _STATES[info.state](rest)
+    return info.state is not None and _STATES[info.state](outside)
 
 
 def _in_stretch(finding: Cause, stretch: Stretch, info: CauseInfo) -> Cause:
     """A finding of the stretch as one of the step: its share is a part of statement time, or of the clients'."""
-    part = stretch.clients_share if is_of_clients(stretch.rest, finding, info) else stretch.share
+    time_share = stretch.clients_share if is_of_clients(stretch.remainder, finding, info) else stretch.share
     says_loss = any(piece.metric == "loss" for piece in finding.evidence)
     return replace(
         finding,
-        share=None if finding.share is None else finding.share * part,
+        share=None if finding.share is None else finding.share * time_share,
         evidence=(*finding.evidence, *stretch.effects, *(() if says_loss else stretch.losses)),
     )
 

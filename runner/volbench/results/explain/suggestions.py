@@ -31,11 +31,11 @@ def suggested(case: Case, causes: Sequence[Cause], descriptors: Mapping[str, Cau
     made: dict[str, Cause] = {}
     standing = {cause.cause for cause in causes}
     for cause in causes:
-        for one in cause.objections:
-            name = _name(one, descriptors)
-            if name and name not in standing and one.level is not None:
+        for objection in cause.objections:
+            name = _name(objection, descriptors)
+            if name and name not in standing and objection.level is not None:
                 before = made.get(name)
-                made[name] = _at_level(case, name, cause, one) if before is None else _together(before, cause)
+                made[name] = _at_level(case, name, cause, objection) if before is None else _together(before, cause)
     return [*made.values()]
 
 
@@ -52,14 +52,15 @@ def with_suggestions(causes: Sequence[Cause], descriptors: Mapping[str, CauseInf
     pairs = [
         (cause.cause, name)
         for cause in causes
-        for one in cause.objections
-        if (name := _name(one, descriptors)) in names
+        for objection in cause.objections
+        if (name := _name(objection, descriptors)) in names
     ]
     either = {name for pair in pairs for name in pair}
     is_suggested = {name for _, name in pairs}
     left = [_as_one_of_two(cause, names, descriptors) for cause in causes]
     undecided = sorted(
-        (cause for cause in left if cause.cause in either), key=lambda one: one.cause not in is_suggested
+        (cause for cause in left if cause.cause in either),
+        key=lambda objection: objection.cause not in is_suggested,
     )
     undecided.sort(key=lambda cause: cause.confidence, reverse=True)
     in_order = iter(undecided)
@@ -67,22 +68,22 @@ def with_suggestions(causes: Sequence[Cause], descriptors: Mapping[str, CauseInf
 
 
 def _as_one_of_two(cause: Cause, names: set[str], descriptors: Mapping[str, CauseInfo]) -> Cause:
-    either = [one for one in cause.objections if _name(one, descriptors) in names]
+    either = [objection for objection in cause.objections if _name(objection, descriptors) in names]
     if not either:
         return cause
     rows = tuple(
         row(
             "one_of_two",
-            _name(one, descriptors),
+            _name(objection, descriptors),
             "1",
-            f"{_name(one, descriptors)} is the other of the two: {one.text}",
+            f"{_name(objection, descriptors)} is the other of the two: {objection.text}",
         )
-        for one in either
+        for objection in either
     )
     return replace(
         cause,
         one_of_two=True,
-        objections=tuple(one for one in cause.objections if one not in either),
+        objections=tuple(objection for objection in cause.objections if objection not in either),
         evidence=(*cause.evidence, *rows),
     )
 
@@ -118,9 +119,9 @@ def _at_level(case: Case, name: str, cause: Cause, objection: Objection) -> Caus
 
 def _together(made: Cause, cause: Cause) -> Cause:
     """A suggestion that explains a second finding as well."""
-    known = [share for share in (made.share, cause.share) if share is not None]
+    shares = [share for share in (made.share, cause.share) if share is not None]
     return replace(
         made,
-        share=min(1.0, sum(known)) if known else None,
+        share=min(1.0, sum(shares)) if shares else None,
         window_s=(min(made.window_s[0], cause.window_s[0]), max(made.window_s[1], cause.window_s[1])),
     )

@@ -229,7 +229,7 @@ def _query_row(
 ) -> QueryRow:
     each_ms = _mean_ms(cost) or 0.0
 
-    def part(seconds: float | None) -> float | None:
+    def each(seconds: float | None) -> float | None:
         return None if seconds is None or cost.statements <= 0 else 1000 * seconds / cost.statements
 
     volume, step, threads = about
@@ -241,8 +241,8 @@ def _query_row(
         share=cost.time_s / total_s,
         per_s=cost.statements / length_s,
         mean_ms=each_ms,
-        cpu_ms=part(cost.cpu_s),
-        lock_ms=part(cost.lock_s),
-        wait_ms=part(cost.waited_s),
+        cpu_ms=each(cost.cpu_s),
+        lock_ms=each(cost.lock_s),
+        wait_ms=each(cost.waited_s),
         ratio=each_ms / baseline_ms if baseline_ms else None,
     )

@@ -308,18 +308,18 @@ def topic_of(source: str, metric: str, entity: str = "") -> Topic | None:
     return _BY_METRIC.get(named)
 
 
-def contains(topic: Topic, parts: frozenset[Topic]) -> bool:
+def contains(topic: Topic, candidates: frozenset[Topic]) -> bool:
     """Return whether some of these topics are part of a topic, however many layers below."""
     below = CONTAINS.get(topic, frozenset())
-    return bool(below & parts) or any(contains(part, parts) for part in below)
+    return bool(below & candidates) or any(contains(inner, candidates) for inner in below)
 
 
-def serves(topic: Topic, parts: frozenset[Topic]) -> bool:
+def serves(topic: Topic, candidates: frozenset[Topic]) -> bool:
     """Return whether a topic is the work of a process that carries out what some of these topics are about."""
-    return bool(SERVED.get(topic, frozenset()) & parts)
+    return bool(SERVED.get(topic, frozenset()) & candidates)
 
 
-def consists_of(topic: Topic, parts: frozenset[Topic]) -> bool:
+def consists_of(topic: Topic, candidates: frozenset[Topic]) -> bool:
     """Return whether a topic is one of these, or what is directly part of it is of no others."""
     below = CONTAINS.get(topic, frozenset())
-    return topic in parts or (bool(below) and below <= parts)
+    return topic in candidates or (bool(below) and below <= candidates)

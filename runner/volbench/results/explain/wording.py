@@ -12,8 +12,8 @@ def clock(t_s: float, zero_s: float = 0.0) -> str:
     """hh:mm:ss where `zero_s` is a time of day, in seconds; else `second 38`, counted from the run's start."""
     if not zero_s:
         return f"second {round(t_s)}"
-    whole = round(zero_s + t_s) % _DAY_S
-    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+    second = round(zero_s + t_s) % _DAY_S
+    return f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
 
 
 _FOUR_DIGITS_MIN = 999.5

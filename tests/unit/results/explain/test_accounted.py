@@ -29,7 +29,7 @@ def streams(*, in_flight: float, cpus: float, depth: int = 4) -> Case:
     }
     columns = {SeriesKey(source=s, metric=m, entity=e): np.full(20, value) for (s, m, e), value in values.items()}
     grid = Grid(t_s=np.arange(1.0, 21.0), width_s=1.0, columns=columns)
-    return Case(name="fio", kind="fio", grid=grid, whole=grid, threads=depth)
+    return Case(name="fio", kind="fio", grid=grid, cell_grid=grid, threads=depth)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_streams_that_wait_above_the_device_for_half_of_their_time_are_named(at_
     case = streams(in_flight=0.1, cpus=0.1)
     columns = {SeriesKey(source=s, metric=m, entity=e): value for (s, m, e), value in values.items()}
     grid = replace(case.grid, columns={**case.grid.columns, **columns})
-    uneven = replace(case, grid=grid, whole=grid)
+    uneven = replace(case, grid=grid, cell_grid=grid)
     causes = [finding.cause for finding in explain_case(uneven).findings]
     assert any(cause.startswith("host.") for cause in causes) is named
 
@@ -112,7 +112,7 @@ def test_that_a_faster_volume_is_no_help_needs_the_time_of_waits_for_it(
     grid = align(
         {key: item for key, item in columns(load, storage).items() if counted or key.metric != "wait_s_per_s"}
     )
-    case = Case(name="load", grid=grid, whole=grid, threads=8, cpus=8, mount_options=options)
+    case = Case(name="load", grid=grid, cell_grid=grid, threads=8, cpus=8, mount_options=options)
     (lock,) = (finding for finding in explain_case(case).findings if finding.cause == "lock.metadata_contention")
     assert (lock.volume_advice != "") is says
 
@@ -127,5 +127,5 @@ def test_streams_are_looked_at_in_the_direction_that_they_have_mostly(writes: fl
     case = streams(in_flight=0.08, cpus=0.05)
     columns = {SeriesKey(source=s, metric=m, entity=e): value for (s, m, e), value in values.items()}
     grid = replace(case.grid, columns={**case.grid.columns, **columns})
-    causes = [finding.cause for finding in explain_case(replace(case, grid=grid, whole=grid)).findings]
+    causes = [finding.cause for finding in explain_case(replace(case, grid=grid, cell_grid=grid)).findings]
     assert any(cause.startswith("host.") for cause in causes) is named

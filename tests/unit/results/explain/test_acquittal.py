@@ -88,7 +88,7 @@ def step(
     return Case(
         name="load",
         grid=grid,
-        whole=grid,
+        cell_grid=grid,
         threads=CLIENTS,
         rate=15.0,
         cpus=2,

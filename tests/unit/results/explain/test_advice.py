@@ -131,7 +131,7 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Case:
     monkeypatch.setattr(advice, "demand_of", lambda _case: LOAD)
     grid = align(columns(Load(queue=24, threads=24), Storage(iops=2580.0), counters=True))
     quiet = align(columns(Load(queue=0.9, seconds=30), Storage(latency_ms=0.8)))
-    return Case(name="load", grid=grid, whole=quiet, threads=24, cpus=8, latency_ms={"latency_ms_p95": 444.0})
+    return Case(name="load", grid=grid, cell_grid=quiet, threads=24, cpus=8, latency_ms={"latency_ms_p95": 444.0})
 
 
 def test_a_bound_is_never_below_what_was_too_little() -> None:

@@ -87,7 +87,7 @@ def test_commits_of_lock_holders_are_measured_against_the_time_that_is_no_lock_w
     series = columns(load, Storage(latency_ms=30.0))
     dropped = {("performance_schema", "wait_s_per_s", "file_redo"), ("performance_schema", "file_sync_ms", "redo")}
     grid = align({key: item for key, item in series.items() if (key.source, key.metric, key.entity) not in dropped})
-    case = Case(name="load", grid=grid, whole=grid, threads=16, cpus=8)
+    case = Case(name="load", grid=grid, cell_grid=grid, threads=16, cpus=8)
     case = with_columns(
         case,
         {

@@ -20,7 +20,8 @@ from volbench.core.records.named_metrics import (
     Innodb,
     RoundTrip,
 )
-from volbench.results.explain.causes import found
+from volbench.results.explain.case_input import ConcurrentActivity
+from volbench.results.explain.causes import findings_of_rules
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.plateau_checks import (
     Check,
@@ -31,7 +32,6 @@ from volbench.results.explain.evidence.plateau_checks import (
     inflation_check,
 )
 from volbench.results.explain.evidence.stalls import Stall, without_stalls
-from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.rules.advice import pool_text
 from volbench.results.explain.rules.host.above_device import limit_met
 from volbench.results.stats.grid import Grid
@@ -40,7 +40,7 @@ from volbench.results.stats.grid import Grid
 def finds(series: Series, **facts: Any) -> set[str]:
     """What rules find, each by itself."""
     case = case_of(series, **facts)
-    return {finding.cause for finding in found({"volume": case, "step": case})}
+    return {finding.cause for finding in findings_of_rules({"volume": case, "step": case})}
 
 
 @pytest.mark.parametrize(("each_ms", "slow"), [(2.4, False), (2.6, True)])
@@ -79,7 +79,9 @@ def few(even: bool = False, /, **changed: Value) -> Series:
 def before_and_after(series: Series) -> bool:
     """Whether the volume is found slow at few operations."""
     case = case_of(series)
-    return any(finding.rule == "slow at few operations" for finding in found({"volume": case, "step": case}))
+    return any(
+        finding.rule == "slow at few operations" for finding in findings_of_rules({"volume": case, "step": case})
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,9 @@ def test_a_rate_as_even_as_a_meter_is_a_limit_however_low(reads: float, slow: bo
 @pytest.mark.parametrize(("before_ms", "decided_by"), [(44.0, "level"), (36.0, "before and after")])
 def test_five_times_as_slow_is_a_change(before_ms: float, decided_by: str) -> None:
     case = case_of(few(before_ms=before_ms))
-    (slow,) = (finding for finding in found({"volume": case}) if finding.rule == "slow at few operations")
+    (slow,) = (
+        finding for finding in findings_of_rules({"volume": case}) if finding.rule == "slow at few operations"
+    )
     assert slow.decided_by == decided_by
 
 
@@ -186,7 +190,7 @@ def test_what_ran_meanwhile_took_a_tenth(during: float, named: bool) -> None:
     late = np.arange(SECONDS) >= 15
     series: Series = {Client.tps: np.where(late, during, 100.0) + 0.1 * (np.arange(SECONDS) % 3)}
     backup = ConcurrentActivity(name="mysqldump", t0_s=15.0, t1_s=30.0)
-    assert ("interference.backup" in finds(series, beside=(backup,))) is named
+    assert ("interference.backup" in finds(series, concurrent=(backup,))) is named
 
 
 @pytest.mark.parametrize(("seconds", "named"), [(2, False), (4, True)])
@@ -194,7 +198,7 @@ def test_what_ran_meanwhile_has_three_intervals(seconds: int, named: bool) -> No
     late = np.arange(SECONDS) >= SECONDS - seconds
     series: Series = {Client.tps: np.where(late, 20.0, 100.0) + 0.1 * (np.arange(SECONDS) % 3)}
     backup = ConcurrentActivity(name="mysqldump", t0_s=float(SECONDS - seconds), t1_s=float(SECONDS))
-    assert ("interference.backup" in finds(series, beside=(backup,))) is named
+    assert ("interference.backup" in finds(series, concurrent=(backup,))) is named
 
 
 @pytest.mark.parametrize(("shortest_ms", "named"), [(0.45, False), (0.55, True)])

@@ -31,7 +31,7 @@ def case_of(values: Values, seconds: int, **facts: Any) -> Case:
         for (source, metric, entity), value in values.items()
     }
     grid = Grid(t_s=np.arange(1.0, seconds + 1), width_s=1.0, columns=columns)
-    return Case(name="step", grid=grid, whole=grid, **{"threads": 10, "cpus": 2, **facts})
+    return Case(name="step", grid=grid, cell_grid=grid, **{"threads": 10, "cpus": 2, **facts})
 
 
 # A page cache that is taken back, from second 14 of 40 on.

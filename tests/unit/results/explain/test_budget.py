@@ -68,7 +68,7 @@ def test_a_wait_that_ends_in_a_later_second_is_counted_once() -> None:
     budget = budget_of(result)
     assert budget is not None
     assert budget.share("data_reads") == pytest.approx(30 / 80)
-    assert max(budget.parts["rest"]) <= 8.0
+    assert max(budget.seconds["rest"]) <= 8.0
 
 
 def test_waits_that_began_before_the_window_do_not_make_more_than_all() -> None:
@@ -87,7 +87,7 @@ def test_what_is_missing_is_said() -> None:
     waits = {name: value for name, value in WAITS.items() if not name.endswith("file_redo")}
     budget = budget_of(grid(**waits), variables={"innodb_log_writer_threads": "ON"})
     assert budget is not None
-    assert "redo_sync" not in budget.parts
+    assert "redo_sync" not in budget.seconds
     assert any("no instrument for redo" in note for note in budget.notes)
     assert any("background threads" in note for note in budget.notes)
 
@@ -103,7 +103,7 @@ def test_cost_of_a_transaction() -> None:
         performance_schema__query_cpu_s_per_s__a=0.3,
         performance_schema__query_cpu_s_per_s__b=0.1,
     )
-    cost = per_transaction(Case(name="x", grid=result, whole=result, cpus=4)).values
+    cost = per_transaction(Case(name="x", grid=result, cell_grid=result, cpus=4)).values
     assert cost["statement_cpu_ms"] == (pytest.approx(4.0), "ms")
     assert cost["reads"] == (pytest.approx(6.0), "1")
     assert cost["read_kib"] == (pytest.approx(96.0), "KiB")
@@ -111,7 +111,7 @@ def test_cost_of_a_transaction() -> None:
     assert cost["cpu_ms"] == (pytest.approx(12.0), "ms")
     assert "writes" not in cost
     idle = grid(client__tps=0.0)
-    assert per_transaction(Case(name="x", grid=idle, whole=idle)).values == {}
+    assert per_transaction(Case(name="x", grid=idle, cell_grid=idle)).values == {}
 
 
 def test_cpu_time_of_statements_is_a_part_of_its_own() -> None:

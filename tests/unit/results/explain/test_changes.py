@@ -26,7 +26,7 @@ LOAD = Load(queue=8, threads=8)
 
 def case(latency_ms: Callable[[Floats], Floats], seed: int, load: Load = LOAD) -> Case:
     grid = align(columns(dataclasses.replace(load, seed=seed), Storage(latency_ms=latency_ms)))
-    return Case(name="load", grid=grid, whole=grid, threads=load.threads, cpus=8)
+    return Case(name="load", grid=grid, cell_grid=grid, threads=load.threads, cpus=8)
 
 
 def degraded(of: Case) -> Cause:
@@ -82,7 +82,7 @@ def test_a_heavier_load_is_no_slower_volume() -> None:
         if key.metric in ("reads_per_s", "writes_per_s", "read_mib_per_s", "write_mib_per_s", "aqu_sz")
     }
     grid = dataclasses.replace(heavy.grid, columns={**heavy.grid.columns, **more})
-    findings = explain_case(dataclasses.replace(heavy, grid=grid, whole=grid)).findings
+    findings = explain_case(dataclasses.replace(heavy, grid=grid, cell_grid=grid)).findings
     assert "storage.degraded" not in [finding.cause for finding in findings]
 
 
@@ -101,7 +101,7 @@ def joined(first: Case, second: Case, at: int) -> Case:
         for key in first.grid.columns.keys() & second.grid.columns.keys()
     }
     grid = dataclasses.replace(first.grid, t_s=first.grid.t_s[:size], columns=columns)
-    return dataclasses.replace(first, grid=grid, whole=grid)
+    return dataclasses.replace(first, grid=grid, cell_grid=grid)
 
 
 def test_a_limit_above_the_device_for_a_part_of_a_step_is_named_with_its_window() -> None:
@@ -120,7 +120,7 @@ def seen_at_device(*, times: float, in_flight: float, busy: float, seed: int = 1
     grid = align({key: series for key, series in of_all.items() if key.source == "diskstats"})
     util = SeriesKey(source="diskstats", metric="util_ratio", entity="sda")
     grid = dataclasses.replace(grid, columns={**grid.columns, util: np.full(len(grid), busy)})
-    recorded = Case(name="load", grid=grid, whole=grid, recorded=True)
+    recorded = Case(name="load", grid=grid, cell_grid=grid, recorded=True)
     return [finding.cause for finding in explain_case(recorded).findings]
 
 
@@ -170,7 +170,7 @@ def short_step(reads: Floats, queue: Floats) -> Case:
             for (source, metric, entity), values in figures.items()
         }
     )
-    return Case(name="load", grid=grid, whole=grid, threads=6, cpus=2)
+    return Case(name="load", grid=grid, cell_grid=grid, threads=6, cpus=2)
 
 
 def test_a_change_that_is_clear_is_seen_though_few_intervals_follow_it() -> None:

@@ -14,11 +14,11 @@ from volbench.core.records.report import FindingRow
 from volbench.results.explain.accounts.statement_part import statement_part
 from volbench.results.explain.arbitration import arbitrate
 from volbench.results.explain.case import Case
+from volbench.results.explain.case_input import ConcurrentActivity
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
-from volbench.results.explain.causes import found
+from volbench.results.explain.causes import findings_of_rules
 from volbench.results.explain.clients_time import unaccounted_share
-from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.shares import with_shares_that_fit
 from volbench.results.report.rows.verdict.lead import certainty
 from volbench.results.stats.grid import Grid
@@ -51,7 +51,7 @@ def case_of(series: Series, **facts: Any) -> Case:
         for metric, value in series.items()
     }
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
-    return Case(name="step", grid=grid, whole=grid, **{"threads": 10, "cpus": 2, **facts})
+    return Case(name="step", grid=grid, cell_grid=grid, **{"threads": 10, "cpus": 2, **facts})
 
 
 def finding(share: float, **fields: Any) -> Cause:
@@ -166,7 +166,7 @@ def test_the_check_compares_statement_time_with_statement_time() -> None:
 def test_what_nothing_accounts_for_is_a_part_of_the_clients_time() -> None:
     """Shares of causes add up to no more than what else there is of it: half is outside of statements."""
     assert unaccounted_share(case_of(HALF)) == pytest.approx(0.5)
-    assert unaccounted_share(case_of(HALF, beside=(DUMP,))) == 0.0
+    assert unaccounted_share(case_of(HALF, concurrent=(DUMP,))) == 0.0
     inside = case_of(HALF, latency_ms={"latency_ms_mean": 50.0})
     assert unaccounted_share(inside) == pytest.approx(1.0)
 
@@ -195,7 +195,7 @@ def test_what_a_dump_took_is_a_part_of_the_clients_time_and_not_of_its_own_state
     """The dump's statements were counted into the part of the step in which it ran: 57 % for a quarter."""
     case = case_of(
         {**LONGER, Client.tps: [100.0, 101.0, 99.0] * 5 + [50.0, 51.0, 49.0, 50.0, 51.0]},
-        beside=(ConcurrentActivity(name="mysqldump", t0_s=15.0, t1_s=20.0),),
+        concurrent=(ConcurrentActivity(name="mysqldump", t0_s=15.0, t1_s=20.0),),
     )
-    (backup,) = (one for one in found({"step": case}) if one.cause == "interference.backup")
+    (backup,) = (one for one in findings_of_rules({"step": case}) if one.cause == "interference.backup")
     assert backup.share == pytest.approx(0.5 * 0.25)

@@ -40,7 +40,7 @@ def case_of(*, limited: str) -> Case:
         if key.metric == "wait_s_per_s" and key.entity in waits:
             series[key] = Series(t_s=column.t_s, value=np.zeros(len(column.t_s)))
     total = align(series)
-    return Case(name="rw", grid=total, whole=total, disk="sda", threads=16, cpus=2, elsewhere=LOG.roles)
+    return Case(name="rw", grid=total, cell_grid=total, disk="sda", threads=16, cpus=2, elsewhere=LOG.roles)
 
 
 def of_log(case: Case) -> Case:

@@ -54,7 +54,7 @@ def waiting(variables: dict[str, str], *, unseen: bool = True, **columns: float)
             **{("innodb", name, ""): value for name, value in columns.items()},
         },
     ).grid
-    return replace(case, grid=grid, whole=grid, variables={**case.variables, **variables})
+    return replace(case, grid=grid, cell_grid=grid, variables={**case.variables, **variables})
 
 
 @pytest.mark.parametrize("name", SET)

@@ -32,7 +32,7 @@ def step(seconds: int = 30, slowest_ms: float = 100.0) -> Case:
             for metric, value in (("tps", 100.0), ("latency_ms_max", slowest_ms))
         }
     )
-    return Case(name="load", grid=grid, whole=grid, threads=8)
+    return Case(name="load", grid=grid, cell_grid=grid, threads=8)
 
 
 def cause(name: str, begin_s: float, end_s: float, share: float | None = 0.5) -> Cause:

@@ -127,7 +127,7 @@ def test_others_that_come_in_the_middle_have_their_time() -> None:
         ("tasks", "run_delay_s_per_s", "cell"): np.where(late, 14.0, 0.5),
     }
     case = with_columns(on_cpus(0.4, 0.0, busy=np.where(late, 1.0, 0.25)), columns)
-    case = replace(case, grid=case.grid, whole=case.grid)
+    case = replace(case, grid=case.grid, cell_grid=case.grid)
     named = finding(case, OTHERS)
     assert named is not None
     assert named.window_s[0] == pytest.approx(float(case.grid.t_s[half]) - case.grid.width_s, abs=1.0)
@@ -145,7 +145,7 @@ def test_others_that_take_what_a_blocked_server_leaves_are_no_event() -> None:
             ("client", "tps", ""): np.where(late, 9.0, 90.0) * np.random.default_rng(1).normal(1, 0.03, len(late)),
         },
     )
-    named = finding(replace(case, whole=case.grid), OTHERS)
+    named = finding(replace(case, cell_grid=case.grid), OTHERS)
     assert named is not None
     assert named.window_s == case.window_s
     assert not any(row.metric == "loss" for row in named.evidence)

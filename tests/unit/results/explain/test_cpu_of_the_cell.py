@@ -66,7 +66,7 @@ def test_the_servers_own_cpu_decides_whether_it_lacks_cpus(server_cpus: float, n
     grid = Grid(t_s=np.arange(1.0, 31.0), width_s=1.0, columns=columns)
     causes = [
         finding.cause
-        for finding in explain_case(Case(name="load", grid=grid, whole=grid, cpus=2, recorded=True)).findings
+        for finding in explain_case(Case(name="load", grid=grid, cell_grid=grid, cpus=2, recorded=True)).findings
     ]
     assert ("cpu.server_saturated" in causes) is named
 

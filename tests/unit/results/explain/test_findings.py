@@ -10,9 +10,9 @@ from synthetic_cell import Load, Storage, columns
 
 from volbench.results.explain.calibration import LEFT_COUNTS, ONE_OF_TWO_MAX
 from volbench.results.explain.case import Case
+from volbench.results.explain.case_input import ConcurrentActivity
 from volbench.results.explain.cause import Cause, confidence_rows
 from volbench.results.explain.findings import Explanation, explain_case
-from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.wording import row
 from volbench.results.stats.grid import align
@@ -29,7 +29,7 @@ def case(
         key: item for key, item in columns(load, storage, counters=counters).items() if key.source not in without
     }
     grid = align(results)
-    return Case(name="load", grid=grid, whole=grid, threads=load.threads, cpus=8, **more)  # type: ignore[arg-type]
+    return Case(name="load", grid=grid, cell_grid=grid, threads=load.threads, cpus=8, **more)  # type: ignore[arg-type]
 
 
 def causes(of: Case) -> list[str]:
@@ -92,7 +92,7 @@ def test_instance_limit_only_by_its_own_counter() -> None:
             name = name.replace(old, new)
         swapped[dataclasses.replace(key, metric=name)] = item
     grid = align(swapped)
-    assert causes(Case(name="x", grid=grid, whole=grid, threads=24))[0] == "instance.storage_limit"
+    assert causes(Case(name="x", grid=grid, cell_grid=grid, threads=24))[0] == "instance.storage_limit"
 
 
 @pytest.mark.parametrize("latency_ms", [5.0, 20.0])
@@ -105,7 +105,7 @@ def test_slow_reads_without_a_limit(latency_ms: float) -> None:
 def test_the_floor_at_depth_one_is_evidence_of_slow_reads() -> None:
     quiet = align(columns(Load(queue=0.9, seconds=30), Storage(latency_ms=5.0)))
     busy = case(Load(queue=8, threads=8, read_part=0.9), Storage(latency_ms=5.0))
-    first = explain_case(dataclasses.replace(busy, whole=quiet)).findings[0]
+    first = explain_case(dataclasses.replace(busy, cell_grid=quiet)).findings[0]
     floor = next(row for row in first.evidence if row.metric == "latency_floor_ms")
     assert floor.value == pytest.approx(5.0, rel=0.1)
 
@@ -121,12 +121,12 @@ def test_commits_that_wait_unseen_do_not_clear_the_volume() -> None:
     slow = case(load, Storage(latency_ms=6.0))
     hidden = {key: item for key, item in slow.grid.columns.items() if key.entity not in ("file_redo", "redo")}
     grid = dataclasses.replace(slow.grid, columns=hidden)
-    first = explain_case(dataclasses.replace(slow, grid=grid, whole=grid)).findings[0]
+    first = explain_case(dataclasses.replace(slow, grid=grid, cell_grid=grid)).findings[0]
     assert first.cause == "storage.sync_latency"
     assert any(row.metric == "unseen_share" for row in first.evidence)
     idle = {key: item * 0.01 if key.metric.endswith("_ms") else item for key, item in hidden.items()}
     fast = dataclasses.replace(slow.grid, columns=idle)
-    explained = explain_case(dataclasses.replace(slow, grid=fast, whole=fast))
+    explained = explain_case(dataclasses.replace(slow, grid=fast, cell_grid=fast))
     assert "none" not in [finding.cause for finding in explained.findings]
     assert any("more than all CPU time" in note for note in explained.notes)
 
@@ -198,11 +198,13 @@ def test_a_backup_beside_the_load() -> None:
     t_s = np.arange(1.0, 61.0)
     tps = np.where((t_s > 20) & (t_s <= 40), 200.0, 400.0) + np.random.default_rng(1).normal(0, 4, 60)
     slower = Storage(latency_ms=0.4, extra={("client", "tps", ""): tps})
-    during = explain_case(case(CLEAN, slower, beside=(ConcurrentActivity(name="mysqldump", t0_s=20.0, t1_s=40.0),)))
+    during = explain_case(
+        case(CLEAN, slower, concurrent=(ConcurrentActivity(name="mysqldump", t0_s=20.0, t1_s=40.0),))
+    )
     backup = next(finding for finding in during.findings if finding.cause == "interference.backup")
     assert backup.share == pytest.approx(0.5 / 3, abs=0.02)  # half of the speed, for a third of the time
     assert next(item.value for item in backup.evidence if item.metric == "loss") == pytest.approx(0.5, abs=0.03)
-    alone = case(CLEAN, slower, beside=(ConcurrentActivity(name="mysqldump", t0_s=0.0, t1_s=60.0),))
+    alone = case(CLEAN, slower, concurrent=(ConcurrentActivity(name="mysqldump", t0_s=0.0, t1_s=60.0),))
     assert "interference.backup" not in causes(alone)
 
 
@@ -212,7 +214,7 @@ def test_a_rate_that_is_the_same_with_a_backup_is_no_evidence_of_its_harm() -> N
     p95 = np.where(during, 1700.0, 13.0) + np.random.default_rng(1).normal(0, 0.5, 60)
     extra = {("client", "tps", ""): np.full(60, 2.0), ("client", "latency_ms_p95", ""): p95}
     beside = (ConcurrentActivity(name="mysqldump", t0_s=20.0, t1_s=40.0),)
-    slow = explain_case(case(CLEAN, Storage(latency_ms=0.4, extra=extra), beside=beside))
+    slow = explain_case(case(CLEAN, Storage(latency_ms=0.4, extra=extra), concurrent=beside))
     backup = next(finding for finding in slow.findings if finding.cause == "interference.backup")
     assert "ms p95 with it" in backup.evidence[0].text
     assert "tps with it" not in backup.evidence[0].text
@@ -229,7 +231,7 @@ def test_a_p95_of_two_transactions_is_not_stated_where_the_median_is() -> None:
             ("client", "latency_ms_p50", ""): np.where(during, 1200.0, 9.0) + noise,
             ("client", "latency_ms_p95", ""): np.where(during, 1700.0, 13.0) + noise,
         }
-        slow = explain_case(case(CLEAN, Storage(latency_ms=0.4, extra=extra), beside=beside))
+        slow = explain_case(case(CLEAN, Storage(latency_ms=0.4, extra=extra), concurrent=beside))
         return next(one for one in slow.findings if one.cause == "interference.backup").evidence[0].text
 
     assert ("ms p50 with it" in text(2.0), "p95" in text(2.0)) == (True, False)
@@ -352,6 +354,8 @@ def test_a_step_within_a_cell_knows_the_volume_from_before() -> None:
             t_s=np.concatenate([item.t_s, 60 + after.t_s]), value=np.concatenate([item.value, after.value])
         )
     total = align(both)
-    first = explain_case(Case(name="x", grid=total.within(60, 120), whole=total, threads=20, cpus=8)).findings[0]
+    first = explain_case(Case(name="x", grid=total.within(60, 120), cell_grid=total, threads=20, cpus=8)).findings[
+        0
+    ]
     assert first.cause == "storage.iops_limit"
     assert any(row.metric == "inflation" for row in first.evidence)

@@ -27,7 +27,7 @@ LIMITED = Load(queue=24, threads=24)
 
 def case_of(load: Load, storage: Storage, *, counters: bool = True, **given: object) -> Case:
     grid = align(columns(load, storage, counters=counters))
-    return Case(name="load", grid=grid, whole=grid, threads=load.threads, cpus=8, **given)  # type: ignore[arg-type]
+    return Case(name="load", grid=grid, cell_grid=grid, threads=load.threads, cpus=8, **given)  # type: ignore[arg-type]
 
 
 def finding(case: Case, cause: str) -> Cause:
@@ -114,7 +114,7 @@ def emptied(before: float, after: float, **given: object) -> Cause:
         width_s=60.0,
         columns={SeriesKey(source="cloudwatch", metric=name, entity="v"): item for name, item in values.items()},
     )
-    case = Case(name="v", grid=grid, whole=grid, kind="recorded", disk="v", recorded=True, **given)  # type: ignore[arg-type]
+    case = Case(name="v", grid=grid, cell_grid=grid, kind="recorded", disk="v", recorded=True, **given)  # type: ignore[arg-type]
     return finding(case, "storage.burst_exhausted")
 
 
@@ -145,7 +145,7 @@ def test_an_instance_is_not_the_only_limit_where_the_volume_counts_its_own(of_vo
         for key, column in grid.columns.items()
     }
     grid = dataclasses.replace(grid, columns=changed)
-    case = Case(name="x", grid=grid, whole=grid, threads=24, cpus=8)
+    case = Case(name="x", grid=grid, cell_grid=grid, threads=24, cpus=8)
     named = finding(case, "instance.storage_limit")
     advice = named.advice
     assert ("its own limit was not reached" in named.volume_advice) is alone
@@ -171,7 +171,7 @@ def streams(kind: str) -> Case:
             for (source, metric), value in values.items()
         },
     )
-    return Case(name="step", grid=grid, whole=grid, kind=kind, threads=1, cpus=2)
+    return Case(name="step", grid=grid, cell_grid=grid, kind=kind, threads=1, cpus=2)
 
 
 def test_a_measurement_of_the_volume_that_waits_for_it_acquits_nothing() -> None:
@@ -204,7 +204,7 @@ def test_cpus_explain_no_more_than_clients_do_not_wait_for_otherwise() -> None:
         for (source, metric, entity), value in added.items()
     }
     grid = dataclasses.replace(case.grid, columns={**case.grid.columns, **more_columns})
-    busy = dataclasses.replace(case, grid=grid, whole=grid)
+    busy = dataclasses.replace(case, grid=grid, cell_grid=grid)
     elsewhere = waits_elsewhere(busy)
     assert 0.1 < elsewhere < 0.6
     named = finding(busy, "cpu.server_saturated")

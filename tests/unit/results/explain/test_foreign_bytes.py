@@ -149,7 +149,7 @@ def test_what_a_cache_writes_back_from_before_the_step_is_the_servers() -> None:
             ("performance_schema", "file_syncs_per_s", "temp"): 0.0,
         },
     ).grid
-    step = replace(case, grid=grid.where(later), whole=grid)
+    step = replace(case, grid=grid.where(later), cell_grid=grid)
     assert foreign_findings(step) == []
 
 

@@ -15,7 +15,7 @@ from kernel_throttle import case_of, with_columns
 from volbench.core.records.named_metrics import Client
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
-from volbench.results.explain.causes import found
+from volbench.results.explain.causes import findings_of_rules
 from volbench.results.explain.findings import explain_case
 from volbench.results.stats.grid import Grid
 from volbench.results.store.series import SeriesKey
@@ -109,7 +109,9 @@ def test_commits_without_an_instrument_are_not_surely_a_full_redo_log(syncs_per_
         for (source, metric, entity), value in figures.items()
     }
     grid = Grid(t_s=np.arange(1.0, seconds + 1), width_s=1.0, columns=columns)
-    case = Case(name="load", grid=grid, whole=grid, threads=8, cpus=2)
-    (full,) = (item for item in found({"volume": case, "step": case}) if item.cause == "redo.checkpoint_stall")
+    case = Case(name="load", grid=grid, cell_grid=grid, threads=8, cpus=2)
+    (full,) = (
+        item for item in findings_of_rules({"volume": case, "step": case}) if item.cause == "redo.checkpoint_stall"
+    )
     assert full.one_of_two is doubtful
     assert full.confidence < SURE or not doubtful

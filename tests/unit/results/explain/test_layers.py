@@ -11,6 +11,7 @@ from kernel_throttle import case_of
 
 from volbench.core.records.named_metrics import Client
 from volbench.results.explain.case import Case
+from volbench.results.explain.case_input import ConcurrentActivity
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.evidence.layers import (
     Flow,
@@ -19,7 +20,6 @@ from volbench.results.explain.evidence.layers import (
     time_above_ms,
 )
 from volbench.results.explain.findings import explain_case
-from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.stats.grid import Floats
 from volbench.results.store.series import SeriesKey
 
@@ -186,7 +186,9 @@ def test_a_physical_backup_of_this_run_is_no_neighbour() -> None:
     case = foreign_writes(case_of("clean"), 12, 300.0)
     own = replace(
         case,
-        beside=(ConcurrentActivity(name="physical", t0_s=float(case.grid.t_s[11]), t1_s=float(case.grid.t_s[-1])),),
+        concurrent=(
+            ConcurrentActivity(name="physical", t0_s=float(case.grid.t_s[11]), t1_s=float(case.grid.t_s[-1])),
+        ),
     )
     assert "interference.io" not in [finding.cause for finding in explain_case(own).findings]
 
@@ -195,7 +197,7 @@ def test_a_neighbour_is_named_beside_a_dump_of_this_run() -> None:
     """mysqldump reads through the server: reads that the server never sent are not its."""
     case = case_of("neighbour")
     start, end = case.window_s
-    dumped = replace(case, beside=(ConcurrentActivity(name="mysqldump", t0_s=start, t1_s=end),))
+    dumped = replace(case, concurrent=(ConcurrentActivity(name="mysqldump", t0_s=start, t1_s=end),))
     assert "interference.io" in [finding.cause for finding in explain_case(dumped).findings]
 
 

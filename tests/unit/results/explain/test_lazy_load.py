@@ -66,7 +66,7 @@ def case_of(
         for (source, metric, entity), value in values.items()
     }
     grid = Grid(t_s=np.arange(1.0, size + 1) * width_s, width_s=width_s, columns=columns)
-    return Case(name="load", grid=grid, whole=grid, disk="nvme1n1", threads=16, cpus=8, recorded=recorded)
+    return Case(name="load", grid=grid, cell_grid=grid, disk="nvme1n1", threads=16, cpus=8, recorded=recorded)
 
 
 def restored(blocks: int, *, clients: float = 12.0, seed: int = 1, width_s: float = 1.0) -> tuple[Floats, Floats]:

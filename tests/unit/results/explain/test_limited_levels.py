@@ -69,7 +69,7 @@ def case_of(iops: Floats, kib: Floats | float, *loads: SampledContrast) -> Case:
     return Case(
         name="load",
         grid=whole.within(0.0, float(SECONDS)),
-        whole=whole,
+        cell_grid=whole,
         kind="fio",
         disk="sda",
         threads=int(DEPTH),

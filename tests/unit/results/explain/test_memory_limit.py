@@ -33,7 +33,7 @@ def named(events: Floats | float | None, some: Floats | float, full: Floats | fl
     extra = {key: np.broadcast_to(np.asarray(value, dtype=float), (seconds,)) for key, value in values.items()}
     load = Load(seconds=seconds, queue=LOAD.queue, threads=LOAD.threads, cpu_busy=LOAD.cpu_busy)
     grid = align(columns(load, Storage(latency_ms=0.4, extra=extra)))
-    return [*limit_findings(Case(name="load", grid=grid, whole=grid, threads=load.threads, cpus=2))]
+    return [*limit_findings(Case(name="load", grid=grid, cell_grid=grid, threads=load.threads, cpus=2))]
 
 
 def test_a_limit_at_which_tasks_waited_for_1_of_22_seconds_is_not_what_the_load_waits_for() -> None:

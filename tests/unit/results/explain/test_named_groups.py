@@ -95,7 +95,7 @@ def test_waits_for_files_are_classes_that_exist() -> None:
     entities = ("file_data", "file_binlog", "binlog_group", "binlog_groups", "table")
     columns = {SeriesKey.of(metric, entity): 1 + NOISE**2 for entity in entities}
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
-    case = Case(name="load", grid=grid, whole=grid, kind="oltp", elsewhere=("binlog",))
+    case = Case(name="load", grid=grid, cell_grid=grid, kind="oltp", elsewhere=("binlog",))
     data = data_case(case).grid
     waited = {entity: float(np.sum(data.columns[SeriesKey.of(metric, entity)])) for entity in entities}
     assert {entity for entity, seconds in waited.items() if seconds > 0} == {"file_data", "binlog_groups", "table"}

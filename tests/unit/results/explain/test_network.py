@@ -60,7 +60,7 @@ def closed_loop(
             for (source, metric), value in values.items()
         }
     )
-    return Case(name="load", grid=grid, whole=grid, threads=CLIENTS, cpus=2, rate=more.get("rate"))
+    return Case(name="load", grid=grid, cell_grid=grid, threads=CLIENTS, cpus=2, rate=more.get("rate"))
 
 
 def named(case: Case, cause: str) -> Cause | None:
@@ -117,7 +117,7 @@ def test_clients_on_the_way_are_no_more_than_those_outside_of_statements() -> No
     columns = dict(case.grid.columns)
     columns[SeriesKey(source="round_trip", metric="round_trip_ms_min", entity="")] = np.full(SECONDS, 30.0)
     grid = align({key: Series(t_s=case.grid.t_s, value=value) for key, value in columns.items()})
-    finding = named(Case(name="load", grid=grid, whole=grid, threads=CLIENTS, cpus=2), "network.latency")
+    finding = named(Case(name="load", grid=grid, cell_grid=grid, threads=CLIENTS, cpus=2), "network.latency")
     assert finding is not None
     assert finding.share == pytest.approx(0.2)
     assert finding.kind == "some failed"
@@ -148,7 +148,7 @@ def test_packets_that_tcp_sent_again_are_witnesses_on_saturated_cpus_too() -> No
         SeriesKey(source="tcp", metric="probed_losses_per_s", entity=""): np.full(SECONDS, 15.0),
     }
     grid = align({key: Series(t_s=case.grid.t_s, value=value) for key, value in columns.items()})
-    finding = named(Case(name="load", grid=grid, whole=grid, threads=CLIENTS, cpus=2), "network.stalls")
+    finding = named(Case(name="load", grid=grid, cell_grid=grid, threads=CLIENTS, cpus=2), "network.stalls")
     assert finding is not None
     assert finding.share == pytest.approx(0.4)
     assert "Packets are lost" in finding.advice
@@ -161,12 +161,12 @@ def test_a_pause_beside_saturated_cpus_is_one_of_two() -> None:
     columns[SeriesKey(source="round_trip", metric="round_trip_ms", entity="")] = np.full(SECONDS, 60.1)
     columns[SeriesKey(source="round_trip", metric="round_trips_per_s", entity="")] = np.full(SECONDS, 6.7)
     grid = align({key: Series(t_s=case.grid.t_s, value=value) for key, value in columns.items()})
-    finding = named(Case(name="load", grid=grid, whole=grid, threads=CLIENTS, cpus=2), "network.stalls")
+    finding = named(Case(name="load", grid=grid, cell_grid=grid, threads=CLIENTS, cpus=2), "network.stalls")
     assert finding is not None
     assert finding.one_of_two
     assert finding.share == pytest.approx(0.4, abs=0.01)
     assert any(row.metric == "decide" for row in finding.evidence)
-    cpus = named(Case(name="load", grid=grid, whole=grid, threads=CLIENTS, cpus=2), "cpu.server_saturated")
+    cpus = named(Case(name="load", grid=grid, cell_grid=grid, threads=CLIENTS, cpus=2), "cpu.server_saturated")
     assert cpus is not None
     assert cpus.one_of_two
 
@@ -177,7 +177,7 @@ def test_clients_that_wait_elsewhere_are_not_on_the_way() -> None:
     columns = dict(case.grid.columns)
     columns[SeriesKey(source="round_trip", metric="round_trip_ms", entity="")] = np.full(SECONDS, 0.2)
     grid = align({key: Series(t_s=case.grid.t_s, value=value) for key, value in columns.items()})
-    assert named(Case(name="load", grid=grid, whole=grid, threads=CLIENTS, cpus=2), "network.stalls") is None
+    assert named(Case(name="load", grid=grid, cell_grid=grid, threads=CLIENTS, cpus=2), "network.stalls") is None
 
 
 def test_a_load_of_its_own_rate_has_the_clients_that_are_busy() -> None:

@@ -28,7 +28,7 @@ def explained(values: Values, **facts: object) -> Explanation:
         for (source, metric, entity), value in values.items()
     }
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
-    case = Case(name="load", grid=grid, whole=grid, **{"threads": 8, "cpus": 2, **facts})  # type: ignore[arg-type]
+    case = Case(name="load", grid=grid, cell_grid=grid, **{"threads": 8, "cpus": 2, **facts})  # type: ignore[arg-type]
     return explain_case(case)
 
 

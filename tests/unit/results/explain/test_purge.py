@@ -21,7 +21,7 @@ def case_of(length: Floats, width_s: float = 1.0) -> Case:
         SeriesKey(source="innodb", metric="history_list_length", entity=""): length,
     }
     grid = Grid(t_s=width_s * np.arange(1.0, SECONDS + 1), width_s=width_s, columns=columns)
-    return Case(name="load", grid=grid, whole=grid, threads=8)
+    return Case(name="load", grid=grid, cell_grid=grid, threads=8)
 
 
 def growing(piece: float, first: float = 20_000.0) -> Floats:

@@ -37,7 +37,7 @@ def slow_reads_with_a_fall(*, busy: float, queue: float) -> Case:
     usual = float(np.mean(np.delete(aqu, np.r_[fallen])))
     aqu[fallen] = queue * usual
     grid = align(result)
-    return Case(name="load", grid=grid, whole=grid, threads=load.threads, cpus=8)
+    return Case(name="load", grid=grid, cell_grid=grid, threads=load.threads, cpus=8)
 
 
 @pytest.mark.parametrize(

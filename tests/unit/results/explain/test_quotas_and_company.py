@@ -9,9 +9,9 @@ import pytest
 from synthetic_cell import Load, Storage, columns
 
 from volbench.results.explain.case import Case
+from volbench.results.explain.case_input import ConcurrentActivity
 from volbench.results.explain.evidence.cliffs import rank_sum_z
 from volbench.results.explain.findings import explain_case
-from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.stats.grid import align
 
 QUIET = Load(queue=1.2, threads=8, cpu_s_per_s=5.5, cpu_busy=0.2)
@@ -20,7 +20,7 @@ DUMP = ConcurrentActivity(name="mysqldump", t0_s=20.0, t1_s=40.0)
 
 def case(load: Load, storage: Storage, **more: object) -> Case:
     grid = align(columns(load, storage, counters=bool(more.pop("counters", False))))
-    return Case(name="load", grid=grid, whole=grid, threads=load.threads, cpus=8, **more)  # type: ignore[arg-type]
+    return Case(name="load", grid=grid, cell_grid=grid, threads=load.threads, cpus=8, **more)  # type: ignore[arg-type]
 
 
 def causes(of: Case) -> list[str]:
@@ -113,19 +113,19 @@ def test_a_dump_beside_a_load_of_fixed_rate_shows_in_its_latency() -> None:
         ("client", "latency_ms_p50", ""): latency,
         ("client", "latency_ms_p95", ""): latency * 2,
     }
-    findings = explain_case(case(QUIET, Storage(latency_ms=0.4, extra=extra), beside=(DUMP,)))
+    findings = explain_case(case(QUIET, Storage(latency_ms=0.4, extra=extra), concurrent=(DUMP,)))
     backup = next(finding for finding in findings.findings if finding.cause == "interference.backup")
     loss = next(row.value for row in backup.evidence if row.metric == "loss")
     assert loss == pytest.approx(2 / 3, abs=0.07)
     assert "interference.backup" not in causes(
-        case(QUIET, Storage(latency_ms=0.4), beside=(DUMP,))
+        case(QUIET, Storage(latency_ms=0.4), concurrent=(DUMP,))
     )  # nothing changed while it ran
 
 
 def test_a_limit_met_only_while_a_dump_runs_comes_after_it() -> None:
     """The dump takes what the volume gives; its limit is how, not why."""
     storage = Storage(iops=lambda t_s: np.where((t_s > 20) & (t_s <= 40), 700.0, 1e9), latency_ms=0.6)
-    named = causes(case(Load(queue=8, threads=8), storage, counters=True, beside=(DUMP,)))
+    named = causes(case(Load(queue=8, threads=8), storage, counters=True, concurrent=(DUMP,)))
     assert named[0] == "interference.backup"
 
 

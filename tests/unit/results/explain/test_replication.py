@@ -50,7 +50,7 @@ def case_of(
             for (metric, entity), value in columns.items()
         },
     )
-    return Case(name=name, grid=grid, whole=grid, kind="fio", threads=1, cpus=2)
+    return Case(name=name, grid=grid, cell_grid=grid, kind="fio", threads=1, cpus=2)
 
 
 def pool(**figures: float) -> Pool:

@@ -32,7 +32,7 @@ def case_of(iops: Floats, balance: Floats) -> Case:
         SeriesKey(source="cloudwatch", metric="balance_percent", entity="vol-1"): balance,
     }
     grid = Grid(t_s=PERIOD_S * np.arange(1, len(iops) + 1, dtype=np.float64), width_s=PERIOD_S, columns=columns)
-    return Case(name="vol-1", grid=grid, whole=grid, kind="recorded", disk="vol-1", recorded=True)
+    return Case(name="vol-1", grid=grid, cell_grid=grid, kind="recorded", disk="vol-1", recorded=True)
 
 
 def test_the_minute_is_named_when_the_bucket_empties() -> None:

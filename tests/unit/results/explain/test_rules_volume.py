@@ -29,7 +29,7 @@ def case_of(host: dict[str, object], volume: dict[str, object], *, source: str =
         for metric, values in counted.items()
     }
     grid = Grid(t_s=np.arange(1.0, SAMPLES + 1), width_s=1.0, columns=columns)
-    return Case(name="load", grid=grid, whole=grid, kind="fio", disk="nvme1n1")
+    return Case(name="load", grid=grid, cell_grid=grid, kind="fio", disk="nvme1n1")
 
 
 def named(case: Case, *, limited: bool = True) -> list[Cause]:

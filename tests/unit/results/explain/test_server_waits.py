@@ -35,7 +35,7 @@ def case_of(values: Values) -> Case:
         for (source, metric, entity), value in values.items()
     }
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
-    return Case(name="load", grid=grid, whole=grid, kind="oltp", threads=10, cpus=2)
+    return Case(name="load", grid=grid, cell_grid=grid, kind="oltp", threads=10, cpus=2)
 
 
 def opens(per_s: float, each_ms: float, fsyncs_per_s: float) -> Values:
@@ -227,7 +227,7 @@ def beside_a_neighbour(*, queue_ms: float) -> Case:
     columns[in_flight] = columns[in_flight] + 1.4 * queue_ms * late
     grid = dataclasses.replace(case.grid, columns=columns)
     variables = {"innodb_flush_method": "O_DIRECT", "innodb_buffer_pool_size": str(16 << 20)}
-    return dataclasses.replace(case, grid=grid, whole=grid, threads=2, variables=variables)
+    return dataclasses.replace(case, grid=grid, cell_grid=grid, threads=2, variables=variables)
 
 
 def test_a_neighbour_for_whom_nobody_waits_is_not_the_cause() -> None:
@@ -265,7 +265,9 @@ def test_a_neighbour_on_an_idle_device_is_not_the_cause_where_its_waiting_times_
     columns = {SeriesKey(source=a, metric=b, entity=c): np.array(v, float) for (a, b, c), v in recorded.items()}
     grid = Grid(t_s=np.arange(1.0, 10.0), width_s=1.0, columns=columns)
     variables = {"innodb_flush_method": "O_DIRECT", "innodb_buffer_pool_size": str(6 << 20)}
-    case = Case(name="load", grid=grid, whole=grid, kind="oltp", threads=2, rate=1360, cpus=2, variables=variables)
+    case = Case(
+        name="load", grid=grid, cell_grid=grid, kind="oltp", threads=2, rate=1360, cpus=2, variables=variables
+    )
     assert [finding.cause for finding in explain_case(case).findings] == ["memory.buffer_pool_small"]
 
 
@@ -279,7 +281,7 @@ def standing(metric: str, waiting: float, *, from_s: int, threads: int | None = 
         key = SeriesKey(source=source, metric=name)
         columns[key] = np.where(late, 0.0, columns[key])
     grid = dataclasses.replace(case.grid, columns=columns)
-    return dataclasses.replace(case, grid=grid, whole=grid, threads=threads)
+    return dataclasses.replace(case, grid=grid, cell_grid=grid, threads=threads)
 
 
 @pytest.mark.parametrize(
@@ -330,7 +332,7 @@ def test_waiting_sessions_are_a_share_of_the_clients_time_over_a_network_too(met
     }
     columns[SeriesKey(source="performance_schema", metric="statements_per_s")] = np.full(SECONDS, 500.0)
     grid = dataclasses.replace(case.grid, columns={**case.grid.columns, **columns})
-    (first, *_) = explain_case(dataclasses.replace(case, grid=grid, whole=grid)).findings
+    (first, *_) = explain_case(dataclasses.replace(case, grid=grid, cell_grid=grid)).findings
     assert first.share == pytest.approx(0.48, abs=0.01)
 
 

@@ -90,7 +90,7 @@ def standing(seconds: Sequence[int], length_s: float, *, device_busy: float, sta
     load = Load(queue=3.0, threads=8, seconds=30)
     of_all = columns(load, Storage(latency_ms=0.8))
     grid = align(of_all)
-    case = Case(name="load", grid=grid, whole=grid, threads=load.threads, cpus=8)
+    case = Case(name="load", grid=grid, cell_grid=grid, threads=load.threads, cpus=8)
     still = np.isin(np.arange(len(grid)), seconds)
     calm = np.where(still, 1 - length_s, 1.0)
     tps = grid.column("client", "tps")
@@ -153,7 +153,7 @@ def test_a_server_that_tells_its_standstills_needs_no_even_rate() -> None:
         width_s=1.0,
         columns={SeriesKey(source=source, metric=metric): values for (source, metric), values in columns.items()},
     )
-    assert [stand.length_s for stand in stands_of(Case(name="s", grid=grid, whole=grid)).stands] == [0.8, 1.6]
+    assert [stand.length_s for stand in stands_of(Case(name="s", grid=grid, cell_grid=grid)).stands] == [0.8, 1.6]
 
 
 @pytest.mark.parametrize(("seconds", "inside"), [(1.9, False), (2.1, None), (3.9, None), (4.1, True)])

@@ -28,7 +28,7 @@ def case_of(values: Values, *, kind: str = "small_files", streams: int = 1, busy
             for (source, metric), value in values.items()
         },
     )
-    return Case(name="step", grid=grid, whole=grid, kind=kind, threads=streams, cpus=2)
+    return Case(name="step", grid=grid, cell_grid=grid, kind=kind, threads=streams, cpus=2)
 
 
 def causes(case: Case) -> list[str]:
@@ -105,7 +105,7 @@ def test_a_short_pause_without_a_clients_word_is_no_stall(seconds: int, named: b
         stopped[10 : 10 + seconds] = 0.0
         columns[SeriesKey(source="emulator", metric=metric, entity="")] = stopped
     grid = Grid(t_s=case.grid.t_s / 5, width_s=0.2, columns=columns)
-    stalled = Case(name="step", grid=grid, whole=grid, kind="small_files", threads=1, cpus=2)
+    stalled = Case(name="step", grid=grid, cell_grid=grid, kind="small_files", threads=1, cpus=2)
     assert ("storage.stall" in causes(stalled)) == named
 
 

@@ -47,7 +47,7 @@ def volume(reads: Floats, read_ms: Floats, writes: Floats | None = None, write_m
         for metric, values in figures.items()
     }
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
-    return Case(name="load", grid=grid, whole=grid, threads=8, cpus=2)
+    return Case(name="load", grid=grid, cell_grid=grid, threads=8, cpus=2)
 
 
 def finding(cause: str, share: float | None = 0.4, t0_s: float = 0.0, **fields: object) -> Cause:

@@ -15,7 +15,7 @@ from volbench.results.explain.accounts.time_budget import (
     time_budget,
 )
 from volbench.results.explain.case import Case
-from volbench.results.explain.given import ConcurrentActivity
+from volbench.results.explain.case_input import ConcurrentActivity
 from volbench.results.stats.grid import Grid
 from volbench.results.store.series import SeriesKey
 
@@ -43,7 +43,7 @@ def case_of(values: Values, **known_values: object) -> Case:
         for (source, metric, entity), value in values.items()
     }
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
-    return Case(name="load", grid=grid, whole=grid, threads=8, cpus=2, **known_values)  # type: ignore[arg-type]
+    return Case(name="load", grid=grid, cell_grid=grid, threads=8, cpus=2, **known_values)  # type: ignore[arg-type]
 
 
 def budget_of(values: Values) -> TimeBudget:
@@ -64,7 +64,7 @@ def test_pieces_are_milliseconds_of_a_transaction_and_sum_to_its_statements() ->
 def test_a_statements_pieces_sum_to_its_time_also_beside_a_backup() -> None:
     neighbour = (ConcurrentActivity(name="mysqldump", t0_s=0.0, t1_s=SECONDS),)
     rate: Values = {("performance_schema", "statements_per_s", ""): 2000.0}
-    budget = statement_budget(case_of(SERVER | rate, beside=neighbour))
+    budget = statement_budget(case_of(SERVER | rate, concurrent=neighbour))
     assert budget is not None
     assert budget.statement_ms == pytest.approx(2.0)  # 4 s of statements a second, 2,000 statements
     assert sum(budget.pieces.values()) == pytest.approx(2.0)
@@ -116,7 +116,7 @@ def test_waiting_for_a_cpu_never_exceeds_what_is_left() -> None:
 
 def test_statements_of_a_backup_are_not_the_loads() -> None:
     neighbour = (ConcurrentActivity(name="mysqldump", t0_s=2.0, t1_s=5.0),)
-    assert time_budget(case_of(SERVER, beside=neighbour)) is None
+    assert time_budget(case_of(SERVER, concurrent=neighbour)) is None
 
 
 def test_without_statement_times_there_is_no_budget() -> None:

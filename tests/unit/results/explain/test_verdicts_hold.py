@@ -51,7 +51,7 @@ def explained(observed: Mapping[SeriesKey, Series], cause: str) -> Explanation:
     grid = align(observed)
     pool = POOL if cause.startswith("memory.") else {}
     threads = MADE[cause][0].threads
-    return explain_case(Case(name="load", grid=grid, whole=grid, threads=threads, cpus=8, variables=pool))
+    return explain_case(Case(name="load", grid=grid, cell_grid=grid, threads=threads, cpus=8, variables=pool))
 
 
 @pytest.mark.parametrize("cause", MADE)

@@ -10,7 +10,7 @@ from constant_steps import PS, SECONDS, Series, case_of, disk, statements
 
 from volbench.core.records.named_metrics import CPU, Client, Innodb
 from volbench.results.explain.cause import Cause
-from volbench.results.explain.causes import found
+from volbench.results.explain.causes import findings_of_rules
 from volbench.results.explain.check.objections import objections
 from volbench.results.explain.rule import SLOWER
 from volbench.results.explain.rules.acquittal import acquit
@@ -39,7 +39,7 @@ def committer(share: float = 0.6, **volume: Any) -> Series:
 
 def at_few(series: Series, **facts: Any) -> list[str]:
     """Evidence of a volume that is slow at few operations."""
-    findings = found({"volume": case_of(series, **facts)})
+    findings = findings_of_rules({"volume": case_of(series, **facts)})
     return [finding.evidence[0].text for finding in findings if finding.rule == "slow at few operations"]
 
 
@@ -114,7 +114,7 @@ def test_a_reader_on_a_volume_that_writes_slowly_acquits_it() -> None:
 
 def slower(series: Series) -> list[str]:
     """Evidence of a volume that became slower by itself."""
-    findings = found({"volume": case_of(series)})
+    findings = findings_of_rules({"volume": case_of(series)})
     return [finding.evidence[0].text for finding in findings if finding.rule == SLOWER]
 
 

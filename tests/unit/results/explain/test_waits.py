@@ -41,7 +41,7 @@ def series_of(extra: dict[SeriesKey, float] | None = None) -> dict[SeriesKey, Se
 
 def case_of(series: dict[SeriesKey, Series], **options: Any) -> Case:
     grid = align(series)
-    return Case(name="load", grid=grid, whole=grid, disk="vda", **({"threads": 4} | options))
+    return Case(name="load", grid=grid, cell_grid=grid, disk="vda", **({"threads": 4} | options))
 
 
 def samples(extra: dict[SeriesKey, float] | None = None, **options: Any):

@@ -40,7 +40,7 @@ def case_of(series: Series, **facts: Any) -> Case:
         for (metric, entity), value in series.items()
     }
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
-    return Case(name="step", grid=grid, whole=grid, **{"threads": 10, "cpus": 8, **facts})
+    return Case(name="step", grid=grid, cell_grid=grid, **{"threads": 10, "cpus": 8, **facts})
 
 
 def named(case: Case, *causes: str) -> list[str]:

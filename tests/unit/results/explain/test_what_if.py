@@ -17,7 +17,7 @@ from volbench.results.explain.accounts.closed_network import Station, solve
 from volbench.results.explain.accounts.demand import Demand, PredictionUnavailable, demand_of
 from volbench.results.explain.accounts.what_if import OtherVolume, other_volume, outlooks_of, predict
 from volbench.results.explain.case import Case
-from volbench.results.explain.given import ConcurrentActivity
+from volbench.results.explain.case_input import ConcurrentActivity
 from volbench.results.explain.rules.advice import lift, raise_limit_advice
 from volbench.results.explain.tables import outlook_text, prediction_rows
 from volbench.results.explain.wording import number
@@ -50,7 +50,7 @@ DEMAND = Demand(
 def case(load: Load = LOAD, **more: object) -> Case:
     grid = align(columns(load, Storage(iops=2000.0)))
     known_values = {"threads": load.threads, "cpus": 8, **more}
-    return Case(name="load", grid=grid, whole=grid, **known_values)  # type: ignore[arg-type]
+    return Case(name="load", grid=grid, cell_grid=grid, **known_values)  # type: ignore[arg-type]
 
 
 def test_one_client_never_queues() -> None:
@@ -167,7 +167,7 @@ def test_no_volume_shortens_what_is_outside_of_statements() -> None:
 
 
 def test_statements_of_what_runs_beside_a_load_are_not_its_own() -> None:
-    result = demand_of(case(beside=(ConcurrentActivity(name="mysqldump", t0_s=0.0, t1_s=60.0),)))
+    result = demand_of(case(concurrent=(ConcurrentActivity(name="mysqldump", t0_s=0.0, t1_s=60.0),)))
     assert isinstance(result, PredictionUnavailable)
     assert "counted with its own" in result.reason
 
@@ -196,7 +196,7 @@ def test_locks_and_unsteady_hits_are_reasons() -> None:
     fading = warming.grid.columns[key].copy()
     fading[len(fading) // 2 :] /= 3
     changed = dataclasses.replace(warming.grid, columns={**warming.grid.columns, key: fading})
-    result = demand_of(dataclasses.replace(warming, grid=changed, whole=changed))
+    result = demand_of(dataclasses.replace(warming, grid=changed, cell_grid=changed))
     assert isinstance(result, PredictionUnavailable)
     assert "not steady" in result.reason
 
@@ -218,7 +218,7 @@ def test_a_limit_that_the_model_does_not_know_is_a_reason(limited: dict[str, obj
     retained = {("cgroup_cpu", "throttled_ratio", str(who)): np.full(load.seconds, 0.8)} if who else {}
     followers = {("performance_schema", "wait_s_per_s", "binlog_group"): np.zeros(load.seconds)}
     grid = align(columns(load, Storage(iops=2000.0, extra={**retained, **followers})))
-    result = demand_of(dataclasses.replace(case(load, **limited), grid=grid, whole=grid))
+    result = demand_of(dataclasses.replace(case(load, **limited), grid=grid, cell_grid=grid))
     assert isinstance(result, PredictionUnavailable)
     assert reason in result.reason
 
@@ -242,7 +242,7 @@ def test_a_transaction_waits_for_no_more_reads_than_it_does() -> None:
     """Where reads seem to take longer in the server than on the volume, the rest was for something else."""
     slower = {("performance_schema", "wait_s_per_s", "file_data"): np.full(LOAD.seconds, 15.5)}
     grid = align(columns(LOAD, Storage(latency_ms=0.8, extra=slower)))
-    result = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
+    result = demand_of(dataclasses.replace(case(), grid=grid, cell_grid=grid))
     assert isinstance(result, Demand)
     assert result.reads_waited <= result.reads
 
@@ -252,7 +252,7 @@ def test_cpu_time_beside_statements_is_taken_for_less_on_idle_cpus(cpu_s_per_s: 
     """Of eight CPUs: 1, 5 and 50 % used by statements."""
     cpu = {("performance_schema", "query_cpu_s_per_s", "q"): np.full(LOAD.seconds, cpu_s_per_s)}
     grid = align(columns(LOAD, Storage(iops=2000.0, extra=cpu)))
-    result = demand_of(dataclasses.replace(case(cpus=8), grid=grid, whole=grid))
+    result = demand_of(dataclasses.replace(case(cpus=8), grid=grid, cell_grid=grid))
     assert isinstance(result, Demand)
     assert result.cpu_s == pytest.approx(min(result.cpu_s_max, times * cpu_s_per_s / result.tps))
 
@@ -265,7 +265,7 @@ def test_a_pool_that_is_kept_free_is_told_beside_the_prediction() -> None:
     )
     free = {("innodb", "buffer_pool_free_ratio", ""): np.full(LOAD.seconds, 0.3)}
     grid = align(columns(LOAD, Storage(iops=2000.0, extra=free)))
-    result = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
+    result = demand_of(dataclasses.replace(case(), grid=grid, cell_grid=grid))
     assert isinstance(result, Demand)
     assert result.pool_free == pytest.approx(0.3)
 
@@ -281,7 +281,7 @@ def test_repeats_give_the_median_and_the_widest_interval() -> None:
 def test_advice_predicts_as_what_if_does() -> None:
     """2,000 IOPS are less than 16 clients would do at 0.8 ms an operation: more of it helps, and by how much."""
     quiet = align(columns(Load(queue=1.2, seconds=20), Storage()))
-    capped = dataclasses.replace(case(LOAD, client_cpus=0.1), whole=quiet)
+    capped = dataclasses.replace(case(LOAD, client_cpus=0.1), cell_grid=quiet)
     result = lift(capped, "iops")
     assert result is not None
     assert result.tps > 1.5 * (capped.tps or 0)
@@ -313,7 +313,7 @@ def test_undo_left_is_the_growth_of_the_history_list(purged: float, left: float)
     length = 100.0 + tps * (second - purged * 5 * (second // 5))
     storage = Storage(iops=2000.0, extra={("innodb", "history_list_length", ""): length})
     grid = align(columns(LOAD, storage))
-    result = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
+    result = demand_of(dataclasses.replace(case(), grid=grid, cell_grid=grid))
     assert isinstance(result, Demand)
     assert result.undo_left == pytest.approx(left, abs=0.05)
 
@@ -327,7 +327,7 @@ def test_a_short_list_that_nothing_left_tells_nothing() -> None:
     """Purge takes undo from the list in every 128th of its rounds."""
     length = 100.0 + 20.0 * np.arange(LOAD.seconds, dtype=np.float64)
     grid = align(columns(LOAD, Storage(iops=2000.0, extra={("innodb", "history_list_length", ""): length})))
-    result = demand_of(dataclasses.replace(case(), grid=grid, whole=grid))
+    result = demand_of(dataclasses.replace(case(), grid=grid, cell_grid=grid))
     assert isinstance(result, Demand)
     assert result.undo_left == 0.0
 

@@ -43,7 +43,7 @@ def case_of(figures: Figures, **facts: Any) -> Case:
         for (source, metric, entity), value in figures.items()
     }
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
-    return Case(name="step", grid=grid, whole=grid, **{"threads": 10, "cpus": 2, **facts})
+    return Case(name="step", grid=grid, cell_grid=grid, **{"threads": 10, "cpus": 2, **facts})
 
 
 def info(name: str, **fields: Any) -> CauseInfo:
@@ -120,7 +120,7 @@ def stretch(*inside: Cause, outside: tuple[Cause, ...] = (), remainder: Case | N
     return Stretch(
         inside=inside,
         outside=outside,
-        rest=remainder,
+        remainder=remainder,
         share=0.4,
         clients_share=0.3,
         effects=effects,
@@ -251,7 +251,7 @@ def fallen_case(*, busy: float = 0.0, delay: float = 0.0) -> Case:
     keys = {SeriesKey(source=key[0], metric=key[1], entity=key[2]): values for key, values in columns.items()}
     broadcast = {key: np.ones(SECONDS) * values for key, values in keys.items()}
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=broadcast)
-    return Case(name="step", grid=grid, whole=grid, threads=10, cpus=2, disk="nvme1n1")
+    return Case(name="step", grid=grid, cell_grid=grid, threads=10, cpus=2, disk="nvme1n1")
 
 
 ON_CPUS = "where CPUs are what became longer"

@@ -13,7 +13,7 @@ from recorded_step import recorded_step
 
 from volbench.core.records.named_metrics import CPU, PSI, Diskstats, NamedMetric, PerformanceSchema
 from volbench.results.explain.case import Case
-from volbench.results.explain.causes import found
+from volbench.results.explain.causes import findings_of_rules
 from volbench.results.explain.findings import explain_case
 from volbench.results.stats.grid import Grid
 from volbench.results.store.series import SeriesKey
@@ -49,7 +49,7 @@ def step(slow: str, waits: str) -> Case:
         for (metric, entity), value in figures.items()
     }
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
-    return Case(name="step", grid=grid, whole=grid, threads=8, cpus=2)
+    return Case(name="step", grid=grid, cell_grid=grid, threads=8, cpus=2)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def step(slow: str, waits: str) -> Case:
 )
 def test_a_volume_is_slow_for_those_who_wait_for_what_it_is_slow_at(slow: str, waits: str, named: bool) -> None:
     case = step(slow, waits)
-    causes = {finding.cause for finding in found({"volume": case, "step": case})}
+    causes = {finding.cause for finding in findings_of_rules({"volume": case, "step": case})}
     assert ("storage.degraded" in causes) is named
 
 

@@ -151,7 +151,7 @@ def test_a_forecast_says_in_how_many_cells_it_came(changes: dict[str, object], t
 def test_a_cell_whose_volume_says_that_its_credits_are_spent_did_not_endure() -> None:
     """No queue showed the end of the burst, and the volume's own counter did."""
     spent, full = (
-        Case(name="load", grid=grid_of(balance), whole=grid_of(balance), kind="oltp")
+        Case(name="load", grid=grid_of(balance), cell_grid=grid_of(balance), kind="oltp")
         for balance in (np.concatenate([np.linspace(100, 0, 20), np.zeros(20)]), np.linspace(100, 60, 40))
     )
     assert (is_emptied(spent), is_emptied(full)) == (True, False)

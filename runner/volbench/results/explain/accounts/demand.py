@@ -178,9 +178,9 @@ def _pages(case: Case, tps: float) -> PageCounts | None:
     rates = [mean(case.at(metric)) for metric in metrics]
     dirty = median(case.at(Innodb.buffer_pool_dirty_ratio))
     cleaner = whole_variable(case, "innodb_io_capacity")
-    known = whole_variable(case, "innodb_redo_log_capacity") is not None
+    is_redo_sized = whole_variable(case, "innodb_redo_log_capacity") is not None
     usual = [case.variables.get(name) for name in ("innodb_page_size", "innodb_doublewrite")] == ["16384", "ON"]
-    if None in rates or cleaner is None or not known or not usual or (dirty or 0.0) < _DIRTY_MIN:
+    if None in rates or cleaner is None or not is_redo_sized or not usual or (dirty or 0.0) < _DIRTY_MIN:
         return None
     read, written, changed = (rate / tps for rate in rates if rate is not None)
     return PageCounts(read=read, written=written, changed=changed, cleaner_per_s=cleaner)
@@ -233,10 +233,10 @@ def _refuse_other_limits(case: Case) -> None:
 
 def _statement_part(case: Case) -> float:
     """Part of the clients' time that statements have: the server's shares are of it, a response has more."""
-    part = statement_part(case)
-    if part is None:
+    in_statements = statement_part(case)
+    if in_statements is None:
         raise PredictionError(_OTHER_STATEMENTS)
-    return part
+    return in_statements
 
 
 def _drift(case: Case, device: Device) -> float | None:

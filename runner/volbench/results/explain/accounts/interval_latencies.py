@@ -38,8 +38,8 @@ def interval_latencies(histograms: Histograms, key: HistogramKey, grid_s: Floats
         for level, least in QUANTILE_EVENTS.items():
             numbers = np.minimum((below < level * events[:, None]).sum(axis=1), len(middles) - 1)
             quantiles[level][block] = np.where(events >= least, middles[numbers], np.nan)
-    known = {level: values for level, values in quantiles.items() if np.isfinite(values).any()}
-    return IntervalLatencies(mean_ms=mean_ms, quantiles_ms=known)
+    measured = {level: values for level, values in quantiles.items() if np.isfinite(values).any()}
+    return IntervalLatencies(mean_ms=mean_ms, quantiles_ms=measured)
 
 
 def _bin_middles_ms(histogram: MergedHistograms) -> Floats:

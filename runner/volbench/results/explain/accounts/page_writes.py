@@ -116,17 +116,20 @@ def solve_beside_pages(
         cpu: of a transaction.
         written: pages of the transaction that `limits` have the seconds of.
     """
-    own = [Station(name=one.name, demand_s=max(0.0, one.transaction_s - written * one.page_s)) for one in limits]
+    own = [
+        Station(name=limit.name, demand_s=max(0.0, limit.transaction_s - written * limit.page_s))
+        for limit in limits
+    ]
     alone = solve(clients=clients, delay_s=delay_s, stations=[cpu, *own])
 
-    def beside(tps: float) -> ThroughputBounds:
+    def with_pages(tps: float) -> ThroughputBounds:
         count = pages.per_transaction(tps)
-        whole = [
-            Station(name=one.name, demand_s=first.demand_s + count * one.page_s)
-            for one, first in zip(limits, own, strict=True)
+        stations = [
+            Station(name=limit.name, demand_s=first.demand_s + count * limit.page_s)
+            for limit, first in zip(limits, own, strict=True)
         ]
-        full = solve(clients=clients, delay_s=delay_s, stations=[cpu, *whole])
-        busiest = max(limits, key=lambda one: one.page_s, default=None)
+        full = solve(clients=clients, delay_s=delay_s, stations=[cpu, *stations])
+        busiest = max(limits, key=lambda limit: limit.page_s, default=None)
         left = 1.0 if busiest is None else max(0.0, 1 - tps * count * busiest.page_s)
         if left * alone.rate >= full.rate or busiest is None:
             return full
@@ -139,14 +142,14 @@ def solve_beside_pages(
     low, high = 0.0, alone.rate_max
     for _ in range(_ROUNDS):
         middle = (low + high) / 2
-        low, high = (middle, high) if beside(middle).rate > middle else (low, middle)
-    return beside((low + high) / 2)
+        low, high = (middle, high) if with_pages(middle).rate > middle else (low, middle)
+    return with_pages((low + high) / 2)
 
 
-def _changes_of_a_page(part: float) -> float:
+def _changes_of_a_page(ratio: float) -> float:
     """The z at which (1 - exp(-z)) / z is `part`, by halving: it falls from 1 at z = 0."""
-    low, high = 0.0, 1.0 / part
+    low, high = 0.0, 1.0 / ratio
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if -math.expm1(-middle) / middle > part else (low, middle)
+        low, high = (middle, high) if -math.expm1(-middle) / middle > ratio else (low, middle)
     return (low + high) / 2

@@ -41,7 +41,7 @@ def per_transaction(case: Case) -> PerTransaction:
     if tps is None or not np.nansum(tps) > 0:
         return PerTransaction(values={})
     values: dict[str, tuple[float, str]] = {}
-    for name, (column, scale, unit) in _wanted(case).items():
+    for name, (column, scale, unit) in _columns(case).items():
         if column is not None:
             both = np.isfinite(column) & np.isfinite(tps)
             count = float(tps[both].sum())
@@ -50,7 +50,7 @@ def per_transaction(case: Case) -> PerTransaction:
     return PerTransaction(values={name: values[name] for name in TITLES if name in values})
 
 
-def _wanted(case: Case) -> dict[str, tuple[Floats | None, float, str]]:
+def _columns(case: Case) -> dict[str, tuple[Floats | None, float, str]]:
     grid, device = case.grid, case.device
     return {
         "device_reads": (None if device is None else device.reads, 1, "1"),

@@ -84,22 +84,22 @@ def _pool(
     reads: Floats, writes: Floats, limits: Floats, client_writes: Floats, client_reads: Floats
 ) -> Pool | None:
     rates = reads + writes
-    known = np.isfinite(rates).all(axis=0) & np.isfinite(limits).all(axis=0)
-    known &= np.isfinite(client_writes) & np.isfinite(client_reads)
-    written = float(client_writes[known].sum())
-    if not known.any() or written <= 0:
+    is_finite = np.isfinite(rates).all(axis=0) & np.isfinite(limits).all(axis=0)
+    is_finite &= np.isfinite(client_writes) & np.isfinite(client_reads)
+    written = float(client_writes[is_finite].sum())
+    if not is_finite.any() or written <= 0:
         return None
-    busy = np.zeros(known.shape, dtype=np.bool_)
-    busy[known] = (rates[:, known] >= limit.DISK_BUSY_MIN * limits[:, known]).any(axis=0)
-    when = busy if busy.any() else known
-    on_disks = float(writes[:, known].sum())
-    lowest_per_s, highest_per_s = (float(extreme(limits[:, known])) for extreme in (np.min, np.max))
+    busy = np.zeros(is_finite.shape, dtype=np.bool_)
+    busy[is_finite] = (rates[:, is_finite] >= limit.DISK_BUSY_MIN * limits[:, is_finite]).any(axis=0)
+    when = busy if busy.any() else is_finite
+    on_disks = float(writes[:, is_finite].sum())
+    lowest_per_s, highest_per_s = (float(extreme(limits[:, is_finite])) for extreme in (np.min, np.max))
     return Pool(
         disks=len(rates),
         limit_per_s=lowest_per_s * len(rates),
         limit_falls=lowest_per_s < highest_per_s,
         per_write=on_disks / written,
-        copied_share=max(0.0, on_disks - written) / float(rates[:, known].sum()),
+        copied_share=max(0.0, on_disks - written) / float(rates[:, is_finite].sum()),
         client_writes_per_s=float(np.median(client_writes[when])),
         disk_per_s=float(np.median(rates[:, when].sum(axis=0))),
         at_limit=busy,
@@ -121,19 +121,19 @@ def pool_difference(baseline: str, candidate: str, pools: Mapping[str, list[Pool
     limits = [median(pool.limit_per_s for pool in low or side) for low, side in zip(fallen, both, strict=True)]
     ceilings = [total / each for total, each in zip(limits, per_write, strict=True)]
     writes = max(pool.copied_share for side in both for pool in side) >= limit.SHARE_MIN
-    parts = []
+    differences = []
     if writes and abs(per_write[1] / per_write[0] - 1) >= limit.POOLS_ALIKE:
-        parts.append(f"{number(per_write[1])} instead of {number(per_write[0])} disk writes for a write")
+        differences.append(f"{number(per_write[1])} instead of {number(per_write[0])} disk writes for a write")
     if abs(limits[1] / limits[0] - 1) >= limit.POOLS_ALIKE:
         count = f"{disks[1]} disks" if disks[0] == disks[1] else f"{disks[1]} instead of {disks[0]} disks"
         may_do = [
             f"{total:,.0f}{' at their lowest limit' if low else ''}"
             for total, low in zip(limits, fallen, strict=True)
         ]
-        parts.append(f"{count}, which may do {' instead of '.join(reversed(may_do))} operations a second")
-    if not parts:
+        differences.append(f"{count}, which may do {' instead of '.join(reversed(may_do))} operations a second")
+    if not differences:
         return None
     at_limit = max(pool.at_limit_share for side in both for pool in side) >= limit.POOL_TIME_MIN
     met = "" if at_limit else "; no disk was at its limit in this step, so this does not explain its difference"
     allowed = f"; the disks' limits allow {ceilings[1]:,.0f} instead of {ceilings[0]:,.0f} writes a second"
-    return f"{candidate} against {baseline}: {' and '.join(parts)}{allowed if writes else ''}{met}."
+    return f"{candidate} against {baseline}: {' and '.join(differences)}{allowed if writes else ''}{met}."

@@ -52,8 +52,8 @@ def query_costs(grid: Grid) -> tuple[QueryCost, ...]:
     """
     texts = [text for text in grid.entities(*PerformanceSchema.query_s_per_s) if not is_own_digest(text)]
     columns = [grid.column(*PerformanceSchema.query_s_per_s, text) for text in texts]
-    known = [np.isfinite(column) for column in columns if column is not None]
-    if known and ends_early(grid, np.where(np.any(known, axis=0), 1.0, np.nan)):
+    finite = [np.isfinite(column) for column in columns if column is not None]
+    if finite and ends_early(grid, np.where(np.any(finite, axis=0), 1.0, np.nan)):
         return ()
     costs = [_cost(grid, query) for query in texts]
     statements = grid.column(*PerformanceSchema.statement_s_per_s)
@@ -77,12 +77,12 @@ def together(costs: list[tuple[QueryCost, ...]]) -> tuple[QueryCost, ...]:
     merged = [
         QueryCost(
             query=query,
-            statements=sum(cost.statements for cost in found),
-            time_s=sum(cost.time_s for cost in found),
-            cpu_s=_sum([cost.cpu_s for cost in found]),
-            lock_s=_sum([cost.lock_s for cost in found]),
+            statements=sum(cost.statements for cost in costs_of_query),
+            time_s=sum(cost.time_s for cost in costs_of_query),
+            cpu_s=_sum([cost.cpu_s for cost in costs_of_query]),
+            lock_s=_sum([cost.lock_s for cost in costs_of_query]),
         )
-        for query, found in by_query.items()
+        for query, costs_of_query in by_query.items()
     ]
     return tuple(sorted(merged, key=lambda cost: (-cost.time_s, cost.query)))
 

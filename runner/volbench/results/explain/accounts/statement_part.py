@@ -32,7 +32,7 @@ def statement_part(case: Case) -> float | None:
     Args:
         case: all of a step, which the client's mean latency is of.
     """
-    inside = None if case.budget is None or case.beside else mean(case.budget.statement_s)
+    inside = None if case.budget is None or case.concurrent else mean(case.budget.statement_s)
     clients = None if inside is None else _clients(case, inside)
     return None if inside is None or not clients else min(1.0, (inside + _standing(case)) / clients)
 
@@ -66,8 +66,8 @@ def _standing(case: Case) -> float:
     """Return how many clients wait for a lock on average in what is no statement's time."""
     if case.budget is None or not case.threads:
         return 0.0
-    known = np.isfinite(case.budget.statement_s)
-    inside = case.budget.statement_s[known]
-    waiting = np.minimum(standing_sessions(case.grid)[known], case.threads)
+    finite = np.isfinite(case.budget.statement_s)
+    inside = case.budget.statement_s[finite]
+    waiting = np.minimum(standing_sessions(case.grid)[finite], case.threads)
     missing, later = np.maximum(0.0, waiting - inside).sum(), np.maximum(0.0, inside - case.threads).sum()
     return max(0.0, float(missing - later)) / len(inside)

@@ -129,7 +129,7 @@ def time_budget(case: Case) -> TimeBudget | None:
     None also while something else ran beside the load: its statements are counted with the load's.
     """
     tps = case.at(Client.tps)
-    return None if tps is None or case.beside else _budget_of(case, tps)
+    return None if tps is None or case.concurrent else _budget_of(case, tps)
 
 
 def statement_budget(case: Case) -> TimeBudget | None:
@@ -198,14 +198,14 @@ def sessions_by_piece(case: Case, budget: TimeBudget | None) -> dict[str, Floats
     statement_s = case.budget.statement_s
     total_s = _sum(statement_s)
     wanted_s = {} if budget is None else {p: ms / budget.statement_ms * total_s for p, ms in budget.pieces.items()}
-    left = np.nan_to_num(case.budget.parts["rest"])
+    left = np.nan_to_num(case.budget.seconds["rest"])
     pieces = {}
-    for name, seconds in case.budget.parts.items():
+    for name, seconds in case.budget.seconds.items():
         if name != "rest":
             measured = np.nan_to_num(seconds)
-            part = min(1.0, wanted_s.get(name, 0.0) / _sum(measured)) if wanted_s and measured.any() else 1.0
-            pieces[name] = part * measured
-            left = left + (1 - part) * measured
+            used = min(1.0, wanted_s.get(name, 0.0) / _sum(measured)) if wanted_s and measured.any() else 1.0
+            pieces[name] = used * measured
+            left = left + (1 - used) * measured
     derived_s = {piece: wanted_s[piece] for piece in _DERIVED if piece in wanted_s} or {"unaccounted": 1.0}
     for piece, seconds_of_piece in derived_s.items():
         pieces[piece] = left * seconds_of_piece / sum(derived_s.values())
@@ -213,8 +213,8 @@ def sessions_by_piece(case: Case, budget: TimeBudget | None) -> dict[str, Floats
         waits = pieces["checkpoint"] + pieces.get("unaccounted", 0.0)
         back = held_back(case)
         pieces |= {"checkpoint": np.where(back, waits, 0.0), "unaccounted": np.where(back, 0.0, waits)}
-    known = np.isfinite(statement_s)
-    return {p: np.where(known, pieces[p], np.nan) for p in PIECES if p in pieces and pieces[p].any()}
+    finite = np.isfinite(statement_s)
+    return {p: np.where(finite, pieces[p], np.nan) for p in PIECES if p in pieces and pieces[p].any()}
 
 
 def _cpu_between(case: Case, budget: Budget, transactions: float, statement_ms: float) -> tuple[float, float]:
@@ -272,11 +272,11 @@ def _held_back_part(case: Case, budget: Budget) -> float:
     0 where it may be CPU time, where `write_path` has such waits already, and where too little is left for the rule
     that names them (`redo.checkpoint_stall`): a log that is well used is no wait by itself.
     """
-    computes = "cpu" in budget.parts or case.at(Tasks.cpus_used, "server") is not None
+    computes = "cpu" in budget.seconds or case.at(Tasks.cpus_used, "server") is not None
     if not computes or budget.hides_commits or budget.share("rest") < limit.STORAGE_SHARE_MIN:
         return 0.0
-    rest = np.nan_to_num(budget.parts["rest"])
-    return _sum(rest[held_back(case)]) / _sum(rest) if rest.any() else 0.0
+    left = np.nan_to_num(budget.seconds["rest"])
+    return _sum(left[held_back(case)]) / _sum(left) if left.any() else 0.0
 
 
 def _reads_above_device(case: Case, budget: Budget) -> float:
@@ -291,7 +291,7 @@ def _reads_above_device(case: Case, budget: Budget) -> float:
 def _server_cpu_share(case: Case, budget: Budget) -> float:
     """CPU time of the server's processes as a share of statement time; 0 where that of statements is known."""
     used, total = case.at(Tasks.cpus_used, "server"), _sum(budget.statement_s)
-    return 0.0 if used is None or "cpu" in budget.parts or total <= 0 else _sum(used) / total
+    return 0.0 if used is None or "cpu" in budget.seconds or total <= 0 else _sum(used) / total
 
 
 def _cpu_queue_share(case: Case, budget: Budget) -> float:

@@ -66,7 +66,7 @@ def samples_of(
         modulation: of the volume while the step ran; None: there was none.
     """
     tps = case.at(Client.tps)
-    if tps is None or case.beside:
+    if tps is None or case.concurrent:
         return None
     finished = np.nan_to_num(tps) * case.grid.width_s
     latency = _by_little(case, finished) if latencies is None else latencies.mean_ms
@@ -77,7 +77,7 @@ def samples_of(
     edges = _edges(case)
     waits = _awaits(case, counted, series)
     means = {term: await_ms for term, wait in waits.items() if (await_ms := wait.mean_ms(edges)) is not None}
-    signals, seen, slots = _signals(case, modulation, {term: waits[term] for term in means})
+    signals, seen_signals, slots = _signals(case, modulation, {term: waits[term] for term in means})
     return CellSamples(
         cell=cell,
         volume=volume,
@@ -88,7 +88,7 @@ def samples_of(
         awaits_ms=means,
         counted={term: count for term, count in counted.items() if term in means},
         signals=signals,
-        seen_signals=seen,
+        seen_signals=seen_signals,
         slots=slots,
         cpu_ms=_cpu_ms(case, finished, CELL),
         cpu_wait_ms=_cpu_wait_ms(series, edges, finished),
@@ -178,8 +178,8 @@ def class_samples(samples: CellSamples, case: Case) -> dict[str, CellSamples]:
 
 def _never_waited_for(query: str) -> dict[str, Counted]:
     """Return the waits that a class of statements never has, with their count of 0."""
-    words = [word for word in query.upper().split()[:2] if word != "EXECUTE"]
-    terms = _NEVER.get(words[0], ()) if words else ()
+    verbs = [verb for verb in query.upper().split()[:2] if verb != "EXECUTE"]
+    terms = _NEVER.get(verbs[0], ()) if verbs else ()
     return {term: Counted(low=0.0, high=0.0) for term in terms}
 
 
@@ -202,20 +202,20 @@ def _signals(
     With them the number of the slot that each interval began in; empty and None without a modulation.
     """
     signals: dict[str, Floats] = {}
-    seen: dict[str, Floats] = {}
+    seen_signals: dict[str, Floats] = {}
     if modulation is None:
-        return signals, seen, None
+        return signals, seen_signals, None
     edges = _edges(case)
     for kind, terms in _TERMS_OF_SIGNAL.items():
         share = slow_share(modulation, kind, edges)
         for term in terms if share is not None else ():
             if term in waits:
-                clock = waits[term].parts[0].clock_s
+                clock = waits[term].operations[0].clock_s
                 slow = slow_share(modulation, kind, clock)
                 signals[term] = share if share is not None else np.zeros(len(case.grid))
-                seen[term] = signals[term] if slow is None else waits[term].parts[0].mean(slow, edges)
+                seen_signals[term] = signals[term] if slow is None else waits[term].operations[0].mean(slow, edges)
     begins = np.asarray([slot.t0_s for slot in modulation.slots])
-    return signals, seen, np.maximum(0, np.searchsorted(begins, edges[:-1], side="right") - 1)
+    return signals, seen_signals, np.maximum(0, np.searchsorted(begins, edges[:-1], side="right") - 1)
 
 
 def _edges(case: Case) -> Floats:
@@ -290,9 +290,9 @@ def _counted(case: Case, transactions: float) -> dict[str, Counted]:
 
 def _sessions_reads(case: Case, reads: float) -> Counted:
     """Return of the reads of a transaction those that its session waited for; 0 to all where nothing tells them."""
-    part = foreground_reads(case)
-    if part is not None:
-        return Counted(low=part * reads, high=part * reads)
+    in_foreground = foreground_reads(case)
+    if in_foreground is not None:
+        return Counted(low=in_foreground * reads, high=in_foreground * reads)
     redo = _redo_syncs(case)
     changes_pages = redo is not None and float(np.nansum(redo)) > 0
     return Counted(low=0.0 if changes_pages else reads, high=reads)
@@ -362,7 +362,7 @@ def _awaits(
         waits["binlog_sync"] = on_server("file_sync_ms", "file_syncs_per_s", "binlog")
     if is_waited_for("write"):
         waits["write"] = write
-    return {term: _Wait(parts=parts) for term, parts in waits.items() if parts}
+    return {term: _Wait(operations=operations) for term, operations in waits.items() if operations}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,15 +382,15 @@ class _Sampled:
 class _Wait:
     """Operations that are waited for one after the other: of a sync without an instrument a write and a flush."""
 
-    parts: tuple[_Sampled, ...]
+    operations: tuple[_Sampled, ...]
 
     def mean_ms(self, ends_s: Floats) -> Floats | None:
         """Return the mean time on the client's intervals, NaN where nothing was done; None where nothing ever was.
 
         Of a volume without flushes a sync is a write.
         """
-        first, *others = (part.mean(part.await_ms, ends_s) for part in self.parts)
-        total = first + sum((np.nan_to_num(other) for other in others), np.zeros(len(first)))
+        first, *following = (operation.mean(operation.await_ms, ends_s) for operation in self.operations)
+        total = first + sum((np.nan_to_num(await_ms) for await_ms in following), np.zeros(len(first)))
         return total if np.isfinite(total).any() else None
 
 

@@ -290,7 +290,7 @@ def _by_pages(
         Served(limit.name, units_of(limit, demand) / limit.rate_per_s, page_units(limit) / limit.rate_per_s)
         for limit in limits
     ]
-    likely, *others = (page_writes(counts, demand.tps, distinct=part) for part in _DISTINCT_RANGE)
+    likely, *less_likely = (page_writes(counts, demand.tps, distinct=distinct) for distinct in _DISTINCT_RANGE)
 
     def solved(pages: PageWrites, cpu_s: float) -> ThroughputBounds:
         cpu = Station(name=CPU, demand_s=cpu_s, servers=demand.cpus)
@@ -299,7 +299,7 @@ def _by_pages(
         )
 
     usual = solved(likely, demand.cpu_s)
-    few, *_, many = sorted((likely, *others), key=lambda pages: pages.per_transaction(usual.rate))
+    few, *_, many = sorted((likely, *less_likely), key=lambda pages: pages.per_transaction(usual.rate))
     if usual.rate * many.per_transaction(usual.rate) > counts.cleaner_per_s:
         return None  # the page cleaner would write fewer than all of them in a second
     return usual, solved(many, demand.cpu_s_max), solved(few, demand.cpu_s_min)

@@ -159,7 +159,7 @@ def _seconds_of_claim(case: Case, wait_time: WaitTime) -> Floats | None:
         return delay
     if not wait_time or budget is None:
         return None
-    locks = sum((np.nan_to_num(budget.parts[name]) for name in _LOCKS if name in budget.parts), np.zeros(1))
+    locks = sum((np.nan_to_num(budget.seconds[name]) for name in _LOCKS if name in budget.seconds), np.zeros(1))
     if wait_time == "locks":
         return np.broadcast_to(locks, budget.statement_s.shape)
     if wait_time == "statements":

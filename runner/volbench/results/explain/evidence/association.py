@@ -241,7 +241,12 @@ def pooled(cells: Sequence[CellCorrelations]) -> tuple[Association, ...]:
         by_lag = [cell[key] for cell in cells if key in cell]
         best = _strongest(by_lag)
         if best is not None:
-            reaches = [one.reach for cell in by_lag for one in cell.values() if one.reach is not None]
+            reaches = [
+                correlation.reach
+                for cell in by_lag
+                for correlation in cell.values()
+                if correlation.reach is not None
+            ]
             strongest[key] = (*best, len(by_lag), max(reaches, default=None), _along_of(by_lag, best[0]))
     q_values = benjamini_hochberg({key: p_value for key, (_, _, p_value, *_) in strongest.items()})
     rows = [
@@ -264,10 +269,10 @@ def pooled(cells: Sequence[CellCorrelations]) -> tuple[Association, ...]:
 
 def _along_of(cells: Sequence[Mapping[int, Correlation]], lag: int) -> dict[str, Along]:
     """Return by cause the means of the cells that know it, weighted as the correlation itself."""
-    known = [cell[lag] for cell in cells if lag in cell]
+    lagged = [cell[lag] for cell in cells if lag in cell]
     pooled_by_cause = {}
-    for cause in dict.fromkeys(cause for cell in known for cause in cell.along):
-        such = [cell for cell in known if cause in cell.along]
+    for cause in dict.fromkeys(cause for cell in lagged for cause in cell.along):
+        such = [cell for cell in lagged if cause in cell.along]
         weight = sum(cell.effective for cell in such)
         pooled_by_cause[cause] = Along(
             rho=sum(cell.along[cause].rho * cell.effective for cell in such) / weight,
@@ -285,28 +290,28 @@ class _Companion:
     """Ranks of the latency's differences over some pairs, and of a third series'; None: it is not taken out."""
 
     target: CentredSeries
-    given: CentredSeries | None
+    third: CentredSeries | None
 
     @cached_property
-    def with_given(self) -> float:
+    def with_third(self) -> float:
         """The correlation of the two."""
-        return 0.0 if self.given is None else self.given.correlation(self.target)
+        return 0.0 if self.third is None else self.third.correlation(self.target)
 
 
 def _companion(y: Floats, z: Floats | None) -> _Companion | None:
     """Return the ranks of the latency and of a third series; None where the latency does not vary."""
     if np.ptp(y) == 0:
         return None
-    is_given = z is not None and np.isfinite(z).all() and np.ptp(z) > 0
-    given = CentredSeries(midranks(z)) if z is not None and is_given else None
-    return _Companion(target=CentredSeries(midranks(y)), given=given)
+    has_third = z is not None and np.isfinite(z).all() and np.ptp(z) > 0
+    third = CentredSeries(midranks(z)) if z is not None and has_third else None
+    return _Companion(target=CentredSeries(midranks(y)), third=third)
 
 
 def _by_lag(
     metric: Floats,
     target: Floats,
     companions: _Companions,
-    given: Floats | None,
+    third: Floats | None,
     *,
     is_rate: bool,
     reach: float | None,
@@ -317,13 +322,13 @@ def _by_lag(
     Args:
         metric, target: of shape (intervals,).
         companions: the ranks of target and third series so far.
-        given: a third series, the throughput, whose part in both is taken out of what rises with it; None: none.
+        third: a third series, the throughput, whose part in both is taken out of what rises with it; None: none.
         is_rate: whether it is taken out in any case.
         reach: of the metric, for its correlations.
         counterparts: columns of causes, by cause; they act at the time of the latency, whatever the lag.
     """
     dx, dy = np.diff(metric), np.diff(target)
-    dz = None if given is None else np.diff(given)
+    dz = None if third is None else np.diff(third)
     by_lag = {}
     for lag in LAGS:
         end = max(0, len(dx) - lag)
@@ -373,9 +378,9 @@ def _without(companion: _Companion, rho: float, metric: CentredSeries, *, is_rat
 
     Source: Kendall and Stuart, The Advanced Theory of Statistics, volume 2, chapter 27.
     """
-    if companion.given is None:
+    if companion.third is None:
         return rho
-    with_metric, with_target = companion.given.correlation(metric), companion.with_given
+    with_metric, with_target = companion.third.correlation(metric), companion.with_third
     if not is_rate and (with_metric <= 0 or rho * with_target <= 0):
         return rho
     left = (1 - with_metric**2) * (1 - with_target**2)
@@ -390,16 +395,16 @@ def _strongest(cells: Sequence[Mapping[int, Correlation]]) -> tuple[int, Correla
     best: tuple[int, Correlation, int] | None = None
     tried = 0
     for lag in LAGS:
-        known = [cell[lag] for cell in cells if lag in cell]
-        samples = sum(cell.samples for cell in known)
+        lagged = [cell[lag] for cell in cells if lag in cell]
+        samples = sum(cell.samples for cell in lagged)
         if samples < SAMPLES_MIN:
             continue
         tried += 1
-        weight = sum(cell.effective for cell in known)
-        rho = sum(cell.rho * cell.effective for cell in known) / weight
-        effective = weight - (len(known) - 1)
+        weight = sum(cell.effective for cell in lagged)
+        rho = sum(cell.rho * cell.effective for cell in lagged) / weight
+        effective = weight - (len(lagged) - 1)
         if best is None or abs(rho) > abs(best[1].rho):
-            best = (lag, Correlation(rho=rho, samples=samples, effective=effective), len(known))
+            best = (lag, Correlation(rho=rho, samples=samples, effective=effective), len(lagged))
     if best is None:
         return None
     lag, total, _ = best
@@ -414,10 +419,10 @@ class CentredSeries:
         self._power = float(self._values @ self._values)
         self.size = len(values)
 
-    def correlation(self, other: CentredSeries) -> float:
+    def correlation(self, series: CentredSeries) -> float:
         """Return Pearson's correlation with a series of the same length; both vary."""
-        product = float(self._values @ other._values)
-        return min(1.0, max(-1.0, product / math.sqrt(self._power * other._power)))
+        product = float(self._values @ series._values)
+        return min(1.0, max(-1.0, product / math.sqrt(self._power * series._power)))
 
     @cached_property
     def autocorrelations(self) -> Floats:

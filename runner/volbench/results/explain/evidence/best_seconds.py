@@ -47,9 +47,9 @@ def best_seconds_share(
     for first in range(len(tps) - length + 1):
         span = slice(first, first + length)
         rate = float(np.mean(tps[span]))
-        all_busy, others = mean(busy[span]), mean(account.foreign[span])
-        if not rate * length * width_s >= TRANSACTIONS_MIN or all_busy is None or others is None:
+        all_busy, foreign_busy = mean(busy[span]), mean(account.foreign[span])
+        if not rate * length * width_s >= TRANSACTIONS_MIN or all_busy is None or foreign_busy is None:
             continue
-        if all_busy >= limit.CPU_BUSY_MIN * account.cpus and others >= AS_BUSY * foreign:
+        if all_busy >= limit.CPU_BUSY_MIN * account.cpus and foreign_busy >= AS_BUSY * foreign:
             best = max(best, rate)
     return usual / best if best and usual <= CLEARLY * best else None

@@ -50,19 +50,19 @@ _BACKGROUND_REDO = (
 class Budget:
     """Seconds of foreground time in each second, by part.
 
-    `statement_s` and each of `parts` have shape (buckets,). Waits count when they end, so that one bucket's parts
+    `statement_s` and each of `seconds` have shape (buckets,). Waits count when they end, so that one bucket's parts
     may exceed its statements; `share` is over all buckets. `cpu_max_s` bounds the CPU's part of the rest.
     """
 
     statement_s: Floats
-    parts: Mapping[str, Floats]
+    seconds: Mapping[str, Floats]
     cpu_max_s: Floats | None
     notes: tuple[str, ...] = ()
     shares: Mapping[str, float] = field(default_factory=dict)
 
-    def share(self, *parts: str) -> float:
+    def share(self, *pieces: str) -> float:
         """The share of statement time of some parts together."""
-        return sum(self.shares.get(seconds, 0.0) for seconds in parts)
+        return sum(self.shares.get(piece, 0.0) for piece in pieces)
 
     @property
     def no_wait(self) -> float:
@@ -92,7 +92,7 @@ class Budget:
     @property
     def largest(self) -> str:
         """The part of storage with the most time."""
-        return max(STORAGE, key=lambda seconds: self.shares.get(seconds, 0.0))
+        return max(STORAGE, key=lambda piece: self.shares.get(piece, 0.0))
 
 
 def budget_of(grid: Grid, *, variables: Mapping[str, str] | None = None, cpus: int | None = None) -> Budget | None:
@@ -110,41 +110,41 @@ def budget_of(grid: Grid, *, variables: Mapping[str, str] | None = None, cpus: i
         name: grid.column(*PerformanceSchema.wait_s_per_s, name)
         for name in grid.entities(*PerformanceSchema.wait_s_per_s)
     }
-    parts, notes = _parts(grid, waits)
+    pieces, notes = _pieces(grid, waits)
     if variables and variables.get("innodb_log_writer_threads", "").upper() == "ON":
         notes.append(_BACKGROUND_REDO)
     finite = np.isfinite(statements)
     total = float(statements[finite].sum())
     explained_s = (
-        np.sum([np.nan_to_num(seconds) for seconds in parts.values()], axis=0) if parts else np.zeros(len(grid))
+        np.sum([np.nan_to_num(seconds) for seconds in pieces.values()], axis=0) if pieces else np.zeros(len(grid))
     )
     cpu = statement_cpu(grid)
     if cpu is None and grid.entities(*PerformanceSchema.query_cpu_s_per_s):
         notes.append(_CPU_ENDS)
     if cpu is not None:
-        parts["cpu"] = np.clip(np.nan_to_num(cpu), 0.0, np.maximum(0.0, statements - explained_s))
-        explained_s = explained_s + parts["cpu"]
-    parts["rest"] = np.maximum(0.0, statements - explained_s)
-    sums = {name: float(np.nansum(seconds[finite])) for name, seconds in parts.items() if name != "rest"}
+        pieces["cpu"] = np.clip(np.nan_to_num(cpu), 0.0, np.maximum(0.0, statements - explained_s))
+        explained_s = explained_s + pieces["cpu"]
+    pieces["rest"] = np.maximum(0.0, statements - explained_s)
+    sums = {name: float(np.nansum(seconds[finite])) for name, seconds in pieces.items() if name != "rest"}
     scale = max(1.0, sum(sums.values()) / total)  # waits that began before the window may make it overflow
     shares = {name: value / total / scale for name, value in sums.items()}
     shares["rest"] = max(0.0, 1.0 - sum(shares.values()))
     return Budget(
-        statement_s=statements, parts=parts, cpu_max_s=_cpu_s(grid, cpus), notes=tuple(notes), shares=shares
+        statement_s=statements, seconds=pieces, cpu_max_s=_cpu_s(grid, cpus), notes=tuple(notes), shares=shares
     )
 
 
-def _parts(grid: Grid, waits: Mapping[str, Floats | None]) -> tuple[dict[str, Floats], list[str]]:
+def _pieces(grid: Grid, waits: Mapping[str, Floats | None]) -> tuple[dict[str, Floats], list[str]]:
     """Parts that are known, and what is not."""
-    parts: dict[str, Floats] = {}
+    pieces: dict[str, Floats] = {}
     notes: list[str] = []
     data, reads = waits.get("file_data"), grid.column(*PerformanceSchema.file_read_s_per_s, "data")
     if data is not None:
-        parts["data_reads"] = data if reads is None else np.fmin(data, reads)
-        parts["other_files"] = data - parts["data_reads"]
+        pieces["data_reads"] = data if reads is None else np.fmin(data, reads)
+        pieces["other_files"] = data - pieces["data_reads"]
     else:
         notes.append("file waits of foreground threads are not known: no waits by thread")
-    for part, name in (
+    for piece, name in (
         ("redo_sync", "file_redo"),
         ("binlog_sync", "file_binlog"),
         ("doublewrite", "file_dblwr"),
@@ -152,18 +152,18 @@ def _parts(grid: Grid, waits: Mapping[str, Floats | None]) -> tuple[dict[str, Fl
     ):
         column = waits.get(name)
         if column is not None:
-            parts[part] = column
+            pieces[piece] = column
         elif name == "file_redo":
             notes.append(_NO_REDO)
-    if "binlog_sync" in parts and "binlog_group" not in parts:
+    if "binlog_sync" in pieces and "binlog_group" not in pieces:
         notes.append(_NO_GROUP)
     row_locks = grid.column(*Innodb.row_lock_wait_s_per_s)
     if row_locks is not None:
-        parts["row_locks"] = row_locks
+        pieces["row_locks"] = row_locks
     tables = [column for name in ("lock_table", "lock_metadata") if (column := waits.get(name)) is not None]
     if tables:
-        parts["table_locks"] = np.sum([np.nan_to_num(seconds) for seconds in tables], axis=0)
-    return parts, notes
+        pieces["table_locks"] = np.sum([np.nan_to_num(seconds) for seconds in tables], axis=0)
+    return pieces, notes
 
 
 def statement_cpu(grid: Grid) -> Floats | None:
@@ -183,10 +183,10 @@ def ends_early(grid: Grid, column: Floats) -> bool:
 
     The server is not asked for its digests any more once they are too many.
     """
-    statements, known = grid.column(*PerformanceSchema.statement_s_per_s), np.flatnonzero(np.isfinite(column))
-    if statements is None or not len(known):
+    statements, finite = grid.column(*PerformanceSchema.statement_s_per_s), np.flatnonzero(np.isfinite(column))
+    if statements is None or not len(finite):
         return False
-    return bool(np.nansum(statements[known[-1] + 1 :]) > ENDS_EARLY_MIN * np.nansum(statements))
+    return bool(np.nansum(statements[finite[-1] + 1 :]) > ENDS_EARLY_MIN * np.nansum(statements))
 
 
 def _cpu_s(grid: Grid, cpus: int | None) -> Floats | None:

@@ -152,10 +152,10 @@ def is_of_moments(queue: Floats, by_little: Floats) -> bool:
     both = np.isfinite(queue) & np.isfinite(by_little) & (queue > 0) & (by_little > 0)
     if int(both.sum()) < MOMENTS_MIN:
         return False
-    whole = np.abs(queue[both] - np.round(queue[both])) <= WHOLE_WITHIN
+    is_whole = np.abs(queue[both] - np.round(queue[both])) <= WHOLE_WITHIN
     logarithms = np.log(queue[both] / by_little[both])
     scatter = median(np.abs(logarithms - (median(logarithms) or 0.0)))
-    return bool(whole.mean() >= WHOLE_MIN) and scatter is not None and scatter >= SCATTER_MIN
+    return bool(is_whole.mean() >= WHOLE_MIN) and scatter is not None and scatter >= SCATTER_MIN
 
 
 def _device(grid: Grid, source: str, entity: str) -> Device:
@@ -292,9 +292,9 @@ def conserved_resource(device: Device, during: Mask) -> tuple[Resource, float, f
 def _both_sides(during: Mask) -> tuple[Mask, ...]:
     """Intervals with and without, those beside a change in neither; empty where one side has too few."""
     edges = np.flatnonzero(np.diff(during.astype(np.int8)))
-    beside = np.zeros(len(during), dtype=np.bool_)
-    beside[edges] = beside[edges + 1] = True
-    sides = (during & ~beside, ~during & ~beside)
+    near_change = np.zeros(len(during), dtype=np.bool_)
+    near_change[edges] = near_change[edges + 1] = True
+    sides = (during & ~near_change, ~during & ~near_change)
     return sides if min(int(side.sum()) for side in sides) >= CONSERVED_SAMPLES else ()
 
 

@@ -63,7 +63,7 @@ class DiskLimit:
 
 def disk_limits(
     grid: Grid,
-    whole: Grid,
+    cell_grid: Grid,
     disks: Sequence[str],
     *,
     still: Mask,
@@ -80,27 +80,27 @@ def disk_limits(
         cpu_bound: the CPUs were saturated.
         contrasts: loads with operations of other sizes.
     """
-    alone = [_limits(grid, whole, (disk,), still, contrasts, cpu_bound=cpu_bound) for disk in disks]
+    alone = [_limits(grid, cell_grid, (disk,), still, contrasts, cpu_bound=cpu_bound) for disk in disks]
     longest = max(alone, key=_intervals, default=())
     if longest or len(disks) < 2:
         return longest
-    return _limits(grid, whole, tuple(disks), still, contrasts, cpu_bound=cpu_bound)
+    return _limits(grid, cell_grid, tuple(disks), still, contrasts, cpu_bound=cpu_bound)
 
 
 def _intervals(limits: Sequence[DiskLimit]) -> int:
-    return max((one.plateau.last - one.plateau.first for one in limits), default=0)
+    return max((limit_of_disks.plateau.last - limit_of_disks.plateau.first for limit_of_disks in limits), default=0)
 
 
 def _limits(
     grid: Grid,
-    whole: Grid,
+    cell_grid: Grid,
     disks: tuple[str, ...],
     still: Mask,
     contrasts: Sequence[SampledContrast],
     *,
     cpu_bound: bool,
 ) -> tuple[DiskLimit, ...]:
-    device, over_all = device_of_disks(grid, disks), device_of_disks(whole, disks)
+    device, over_all = device_of_disks(grid, disks), device_of_disks(cell_grid, disks)
     if device is None or over_all is None or _flush_all_along(grid, disks):
         return ()
     moved = None if device.mib_per_s is None else np.where(still, np.nan, device.mib_per_s)
@@ -118,7 +118,7 @@ def _limits(
     limited = limited_levels(
         step,
         [*levels_of_disks(contrasts, disks)],
-        lambda now: level_elsewhere(now, whole.t_s, over_all, counts_flushes=True),
+        lambda now: level_elsewhere(now, cell_grid.t_s, over_all, counts_flushes=True),
     )
     return tuple(
         DiskLimit(
@@ -153,10 +153,10 @@ def _flush_all_along(grid: Grid, disks: Sequence[str]) -> bool:
 def device_of_disks(grid: Grid, disks: Sequence[str]) -> Device | None:
     """One disk, or several as if they were one; None where one of them is not counted."""
     every = [_alone(grid, disk) for disk in disks]
-    known = [device for device in every if device is not None]
-    if not known or len(known) < len(every):
+    counted = [device for device in every if device is not None]
+    if not counted or len(counted) < len(every):
         return None
-    return known[0] if len(known) == 1 else _together(known)
+    return counted[0] if len(counted) == 1 else _together(counted)
 
 
 def _alone(grid: Grid, disk: str) -> Device | None:
@@ -173,12 +173,14 @@ def _alone(grid: Grid, disk: str) -> Device | None:
 def _together(devices: Sequence[Device]) -> Device:
     """All of them as one: operations, bytes and queues added, waiting times as means over operations."""
     queues = [device.in_flight for device in devices if device.in_flight is not None]
-    held = [device.iops * np.nan_to_num(device.await_ms) for device in devices if device.await_ms is not None]
+    queues_of_disks = [
+        device.iops * np.nan_to_num(device.await_ms) for device in devices if device.await_ms is not None
+    ]
     iops = np.asarray(np.sum([device.iops for device in devices], axis=0))
     await_ms: Floats | None = None
-    if len(held) == len(devices):
+    if len(queues_of_disks) == len(devices):
         await_ms = np.full(len(iops), np.nan)
-        np.divide(np.sum(held, axis=0), iops, out=await_ms, where=iops > 0)
+        np.divide(np.sum(queues_of_disks, axis=0), iops, out=await_ms, where=iops > 0)
     return Device(
         source=SOURCE,
         entity=devices[0].entity,
@@ -197,5 +199,5 @@ def _together(devices: Sequence[Device]) -> Device:
 
 
 def _sum(columns: Sequence[Floats | None]) -> Floats | None:
-    known = [column for column in columns if column is not None]
-    return np.asarray(np.sum(known, axis=0)) if len(known) == len(columns) else None
+    counted = [column for column in columns if column is not None]
+    return np.asarray(np.sum(counted, axis=0)) if len(counted) == len(columns) else None

@@ -46,8 +46,8 @@ def disks_below(facts: VolumeFacts) -> DisksBelow | None:
     """
     kinds = list(facts.stack.values())
     mirrors = kinds.count(_MIRROR)
-    others = [kind for kind in kinds if kind != _MIRROR]
-    if not facts.lower_devices or not all(kind.startswith(_CONSERVING) for kind in others):
+    layers = [kind for kind in kinds if kind != _MIRROR]
+    if not facts.lower_devices or not all(kind.startswith(_CONSERVING) for kind in layers):
         return None
     if sum(kind.startswith("LVM") for kind in kinds) > 1 or mirrors > 1:
         return None
@@ -104,7 +104,7 @@ def foreign_below(grid: Grid, device: Device, below: DisksBelow) -> ForeignFlow 
 
 
 def foreign_io(
-    grid: Grid, device: Device, below: DisksBelow | None, *, direct: bool, copies: float, whole: Grid
+    grid: Grid, device: Device, below: DisksBelow | None, *, direct: bool, copies: float, cell_grid: Grid
 ) -> ForeignFlow | None:
     """Others' I/O at the device and at the disks below it: both keep this server's operations waiting.
 
@@ -114,7 +114,7 @@ def foreign_io(
         grid, device, direct, copies, whole: see `foreign_flow`.
         below: the disks, where they are known.
     """
-    flow = foreign_flow(grid, device, direct=direct, copies=copies, whole=whole)
+    flow = foreign_flow(grid, device, direct=direct, copies=copies, cell_grid=cell_grid)
     lower = None if below is None else foreign_below(grid, device, below)
     if flow is None or lower is None:
         return flow if lower is None else lower
@@ -138,14 +138,14 @@ def _with_data(grid: Grid, writes: Floats, below: DisksBelow) -> Floats:
 
 def _total(grid: Grid, metric: NamedMetric, names: tuple[str, ...]) -> Floats | None:
     columns = [grid.column(*metric, name) for name in names]
-    known = [column for column in columns if column is not None]
-    return np.asarray(np.sum(known, axis=0)) if known and len(known) == len(columns) else None
+    counted = [column for column in columns if column is not None]
+    return np.asarray(np.sum(counted, axis=0)) if counted and len(counted) == len(columns) else None
 
 
 def _beyond(values: Floats, own: Floats) -> Floats:
     return np.nan_to_num(np.maximum(0.0, values - SLACK * own))
 
 
-def _ratio(part: Floats, total: Floats) -> Floats:
-    whole = np.nan_to_num(total)
-    return np.divide(np.nan_to_num(part), whole, out=np.zeros(len(whole)), where=whole > 0)
+def _ratio(values: Floats, total: Floats) -> Floats:
+    finite_total = np.nan_to_num(total)
+    return np.divide(np.nan_to_num(values), finite_total, out=np.zeros(len(finite_total)), where=finite_total > 0)

@@ -184,7 +184,7 @@ class _Ramp:
     begin: int
     end: int
     unexplained: float
-    rest: Floats
+    residuals: Floats
 
 
 def _ramp(values: Floats) -> _Ramp | None:
@@ -201,7 +201,7 @@ def _ramp(values: Floats) -> _Ramp | None:
     step_left, _ = _left(values, steps)
     best, least = int(np.argmin(left)), float(step_left.min())
     unexplained = float(left[best]) / least if least > 0 else math.inf  # a step that leaves nothing is one
-    return _Ramp(begin=pairs[best][0], end=pairs[best][1], unexplained=unexplained, rest=rests[best])
+    return _Ramp(begin=pairs[best][0], end=pairs[best][1], unexplained=unexplained, residuals=rests[best])
 
 
 def _left(values: Floats, shapes: Floats) -> tuple[Floats, Floats]:
@@ -284,8 +284,8 @@ def _independent_share(ranks: Floats, inside: Mask) -> float:
     """
     residuals = np.where(inside, ranks - ranks[inside].mean(), ranks - ranks[~inside].mean())
     ramp = _ramp(ranks)  # a straight rise leaves neighbours alike that are not alike around it
-    if ramp is not None and float((ramp.rest**2).sum()) <= RAMP_GAIN * float((residuals**2).sum()):
-        residuals = ramp.rest
+    if ramp is not None and float((ramp.residuals**2).sum()) <= RAMP_GAIN * float((residuals**2).sum()):
+        residuals = ramp.residuals
     total = float((residuals**2).sum())
     r = float((residuals[1:] * residuals[:-1]).sum()) / total if total > 0 else 0.0
     r = min(0.95, max(0.0, r + 2 * (1 + 3 * r) / len(ranks)))

@@ -103,8 +103,8 @@ def read_fall(await_ms: Floats, reads: Floats) -> ReadFall | None:
     end = _crossing(excess, peak, excess[peak] * SHARE_LEFT)
     if half is None or end is None:
         return None
-    places = np.arange(len(done), dtype=np.float64)
-    reads_at = [float(np.interp(at, places, done)) for at in (peak, half, end)]
+    positions = np.arange(len(done), dtype=np.float64)
+    reads_at = [float(np.interp(at, positions, done)) for at in (peak, half, end)]
     ended = math.ceil(end)
     return ReadFall(
         intervals=ended,

@@ -105,7 +105,7 @@ def allowed_own_reads(grid: Grid, disk: str, *, direct: bool) -> tuple[Floats, F
 
 
 def allowed_own_writes(
-    grid: Grid, disk: str, *, direct: bool, copies: float = 1.0, whole: Grid | None = None
+    grid: Grid, disk: str, *, direct: bool, copies: float = 1.0, cell_grid: Grid | None = None
 ) -> tuple[Floats, Floats] | None:
     """Writes/s and MiB/s that the server's own files explain at the device at most; None where they are not known.
 
@@ -136,8 +136,10 @@ def allowed_own_writes(
     allowed_rate = copies * (WRITE_SLACK * rate + own_mib / SPLIT_MIB) + JOURNAL_WRITES * sync_rate
     buffered = allowed_mib if not direct else _buffered_writes(grid, allowed_mib)
     credit = _credit(buffered, grid.width_s)
-    if whole is not None and len(whole) > len(grid):
-        earlier = whole.within(float(grid.t_s[0]) - grid.width_s - WRITEBACK_S, float(grid.t_s[0]) - grid.width_s)
+    if cell_grid is not None and len(cell_grid) > len(grid):
+        earlier = cell_grid.within(
+            float(grid.t_s[0]) - grid.width_s - WRITEBACK_S, float(grid.t_s[0]) - grid.width_s
+        )
         written = PerformanceSchema.file_write_mib_per_s
         of_files = summed(earlier, written, list(earlier.entities(*written)))
         if of_files is not None:
@@ -155,7 +157,7 @@ def written_copies(mount_options: Sequence[str]) -> float:
 
 
 def foreign_flow(
-    grid: Grid, device: Device, *, direct: bool, copies: float = 1.0, whole: Grid | None = None
+    grid: Grid, device: Device, *, direct: bool, copies: float = 1.0, cell_grid: Grid | None = None
 ) -> ForeignFlow | None:
     """I/O of the device that no layer above it sent; None where one side is not known.
 
@@ -167,7 +169,7 @@ def foreign_flow(
         whole: all of the cell, for what was written to a page cache before; None: nothing is known of it.
     """
     own_reads = allowed_own_reads(grid, device.entity, direct=direct)
-    own_writes = allowed_own_writes(grid, device.entity, direct=direct, copies=copies, whole=whole)
+    own_writes = allowed_own_writes(grid, device.entity, direct=direct, copies=copies, cell_grid=cell_grid)
     if device.source == "mountstats" or device.reads is None or own_reads is None:
         return None
     nothing = np.zeros(len(grid))
@@ -268,8 +270,8 @@ def _per_operation(values: Floats, rate: Floats) -> Floats:
 
 def _left_over(buffered_mib_per_s: Floats, buckets: int, width_s: float) -> Floats:
     """MiB/s that a page cache may still write back in the buckets after some, shape (buckets,)."""
-    kept = np.concatenate([buffered_mib_per_s, np.zeros(buckets)])
-    return _credit(kept, width_s)[len(buffered_mib_per_s) :]
+    followed_by_nothing = np.concatenate([buffered_mib_per_s, np.zeros(buckets)])
+    return _credit(followed_by_nothing, width_s)[len(buffered_mib_per_s) :]
 
 
 def _buffered_writes(grid: Grid, allowed_mib: Floats) -> Floats:

@@ -34,14 +34,14 @@ def held_above(grid: Grid, inside: Mask | None = None) -> float | None:
     """
     waiting = grid.column(*PSI.io_some_ratio)
     disks = [grid.column(*Diskstats.util_ratio, name) for name in grid.entities(*Diskstats.util_ratio)]
-    known = [busy for busy in disks if busy is not None]
-    if waiting is None or not known or grid.entities(*Mountstats.reads_per_s):
+    of_disks = [busy for busy in disks if busy is not None]
+    if waiting is None or not of_disks or grid.entities(*Mountstats.reads_per_s):
         return None
-    busy = np.sum([np.nan_to_num(values) for values in known], axis=0)
+    busy = np.sum([np.nan_to_num(values) for values in of_disks], axis=0)
     return mean((waiting - busy)[np.ones(len(grid), dtype=np.bool_) if inside is None else inside])
 
 
 def is_held_above(grid: Grid, inside: Mask | None = None) -> bool:
     """Whether operations wait above the disks for a good part of the time, see `held_above`."""
-    held = held_above(grid, inside)
-    return held is not None and held >= HELD_MIN
+    share = held_above(grid, inside)
+    return share is not None and share >= HELD_MIN

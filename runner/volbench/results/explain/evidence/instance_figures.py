@@ -88,11 +88,11 @@ def _table() -> dict[str, tuple[InstanceFigure, ...]]:
     """The vendor's table by type; a type whose baseline is its maximum has one figure of it."""
     table = {}
     for name, figures in load_profile(INSTANCES).table.items():
-        found: dict[tuple[Resource, float], InstanceFigure] = {}
+        by_level: dict[tuple[Resource, float], InstanceFigure] = {}
         for resource, columns in _FIGURES.items():
             for column, kind in columns:
                 value = float(figures[column].value) / (1.0 if resource == "iops" else 1e6)
                 figure = InstanceFigure(instance=name, resource=resource, value=value, kind=kind)
-                found.setdefault((resource, value), figure)
-        table[name] = tuple(found.values())
+                by_level.setdefault((resource, value), figure)
+        table[name] = tuple(by_level.values())
     return table

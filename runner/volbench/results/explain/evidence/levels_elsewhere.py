@@ -59,9 +59,9 @@ def level_elsewhere(
     size_now_kib = now["throughput"].level * KIB_PER_MIB / now["iops"].level
     begin_s = min(plateau.window_s[0] for plateau in now.values())
     end_s = max(plateau.window_s[1] for plateau in now.values())
-    here = (t_s > begin_s) & (t_s <= end_s)
+    at_level = (t_s > begin_s) & (t_s <= end_s)
     apart = replace(
-        device, iops=np.where(here, np.nan, device.iops), mib_per_s=np.where(here, np.nan, device.mib_per_s)
+        device, iops=np.where(at_level, np.nan, device.iops), mib_per_s=np.where(at_level, np.nan, device.mib_per_s)
     )
     levels = plateaus(t_s, apart, base_await_ms=base_await_ms(device))
     agreeing = []
@@ -81,7 +81,7 @@ def level_elsewhere(
                     sizes_vary=_is_alone(level, levels),
                 )
             )
-    return agreeing[0] if len({one.resource for one in agreeing}) == 1 else None
+    return agreeing[0] if len({level.resource for level in agreeing}) == 1 else None
 
 
 def _is_alone(level: Plateau, levels: Sequence[Plateau]) -> bool:
@@ -99,6 +99,6 @@ def _size_kib(device: Device, plateau: Plateau) -> float | None:
     return None if not moved or not operations else moved * KIB_PER_MIB / operations
 
 
-def _ratio(one: float, other: float) -> float:
-    low, high = sorted((one, other))
+def _ratio(first: float, second: float) -> float:
+    low, high = sorted((first, second))
     return high / low if low > 0 else np.inf

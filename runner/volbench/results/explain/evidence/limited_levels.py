@@ -54,11 +54,13 @@ class StepLevels:
         A change that is sought in all of the step may divide the one resource and not the other.
         """
         rivals = [
-            one
-            for one in self.flat
-            if one.resource != level.resource and one.direction == level.direction and overlap(one, level) > 0
+            plateau
+            for plateau in self.flat
+            if plateau.resource != level.resource
+            and plateau.direction == level.direction
+            and overlap(plateau, level) > 0
         ]
-        rival = max(rivals, key=lambda one: overlap(one, level), default=None)
+        rival = max(rivals, key=lambda plateau: overlap(plateau, level), default=None)
         if rival is None and level.direction is None:
             rival = plateau_within(
                 self.t_s,
@@ -169,6 +171,6 @@ def _at_once(levels: Sequence[Plateau]) -> dict[Resource, Plateau]:
     if len({level.direction for level in levels}) != 1:
         return {}
     longest = max(levels, key=lambda level: level.last - level.first)
-    rivals = [one for one in levels if one.resource != longest.resource and overlap(one, longest) > 0]
-    rival = max(rivals, key=lambda one: overlap(one, longest), default=None)
+    rivals = [level for level in levels if level.resource != longest.resource and overlap(level, longest) > 0]
+    rival = max(rivals, key=lambda level: overlap(level, longest), default=None)
     return {level.resource: level for level in (longest, rival) if level is not None}

@@ -189,7 +189,7 @@ def one_way_limits(directed: tuple[Plateau, ...], together: tuple[Plateau, ...])
 
 
 def one_way_plateaus(
-    t_s: Floats, device: Device, whole: Device | None, *, cpu_bound: bool = False
+    t_s: Floats, device: Device, cell_device: Device | None, *, cpu_bound: bool = False
 ) -> tuple[Plateau, ...]:
     """Plateaus of reads alone and of writes alone, where both are more than a trace; see `one_way_limits`.
 
@@ -202,7 +202,7 @@ def one_way_plateaus(
     levels: list[Plateau] = []
     for direction in DIRECTIONS:
         rival = device.only("write" if direction == "read" else "read")
-        view, quiet = device.only(direction), None if whole is None else whole.only(direction)
+        view, quiet = device.only(direction), None if cell_device is None else cell_device.only(direction)
         if view is None or rival is None or not _has_share(rival, device):
             continue
         quiet_ms = None if quiet is None else base_await_ms(quiet)
@@ -283,10 +283,10 @@ def _plateau(
     inside_span = slice(*span)
     if device.in_flight is None or span[1] - span[0] < limit.PLATEAU_SAMPLES_MIN:
         return None
-    found = _busy(values[inside_span], device.in_flight[inside_span])
-    if found is None:
+    busy_and_few = _busy(values[inside_span], device.in_flight[inside_span])
+    if busy_and_few is None:
         return None
-    busy, few = found
+    busy, few = busy_and_few
     inside = values[inside_span][busy]
     top = quantile_of_finite(inside, limit.LEVEL_QUANTILE)
     low, high = (top * edge for edge in limit.FLAT_TOLERANCE)

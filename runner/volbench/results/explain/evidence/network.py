@@ -47,7 +47,7 @@ class NetworkAccount:
     """Clients by where they are. Arrays have shape (buckets,), without buckets in which something is not known.
 
     Args:
-        known: the buckets of the grid that are in the account, shape (grid buckets,).
+        counted: the buckets of the grid that are in the account, shape (grid buckets,).
         clients: C.
         outside: C - S, at least 0; C - N where N sessions, more than S, wait for a lock that they do not get.
         distance: Q * R_min.
@@ -58,7 +58,7 @@ class NetworkAccount:
         resending: P * 0.2; None where TCP's counters are not known.
     """
 
-    known: Mask
+    counted: Mask
     clients: Floats
     outside: Floats
     distance: Floats
@@ -76,8 +76,8 @@ class NetworkAccount:
             values: clients, shape (buckets,).
             intervals: shape (buckets,); None: all.
         """
-        part = values if intervals is None else values[intervals]
-        return float(part.sum() / self.clients.sum())
+        chosen = values if intervals is None else values[intervals]
+        return float(chosen.sum() / self.clients.sum())
 
 
 def network_account(grid: Grid, *, threads: int | None, rate: float | None) -> NetworkAccount | None:
@@ -105,24 +105,26 @@ def network_account(grid: Grid, *, threads: int | None, rate: float | None) -> N
         return None
     if statements is None or inside is None or clients is None:
         return None
-    known = np.all([np.isfinite(one) for one in (shortest, usual, longest, statements, inside, clients)], axis=0)
-    if not known.any() or clients[known].sum() <= 0:
+    finite = np.all(
+        [np.isfinite(column) for column in (shortest, usual, longest, statements, inside, clients)], axis=0
+    )
+    if not finite.any() or clients[finite].sum() <= 0:
         return None
-    distance_ms = without_peaks(shortest[known], DISTANCE_INTERVALS)
-    beyond_s = (usual[known] - distance_ms) / 1000
+    distance_ms = without_peaks(shortest[finite], DISTANCE_INTERVALS)
+    beyond_s = (usual[finite] - distance_ms) / 1000
     timeouts, probes = (grid.column(*metric) for metric in (TCP.timeouts_per_s, TCP.probed_losses_per_s))
     resent = None if timeouts is None or probes is None else timeouts + probes
     return NetworkAccount(
-        known=known,
-        clients=clients[known],
-        outside=np.maximum(0.0, clients - np.maximum(inside, waiting))[known],
-        distance=statements[known] * distance_ms / 1000,
-        delayed=statements[known] * beyond_s,
-        statements_per_s=statements[known],
+        counted=finite,
+        clients=clients[finite],
+        outside=np.maximum(0.0, clients - np.maximum(inside, waiting))[finite],
+        distance=statements[finite] * distance_ms / 1000,
+        delayed=statements[finite] * beyond_s,
+        statements_per_s=statements[finite],
         shortest_ms=distance_ms,
-        longest_ms=longest[known],
-        probe_delayed=np.minimum(1.0, np.nan_to_num(trips[known]) * beyond_s),
-        resending=None if resent is None else RESEND_S * np.nan_to_num(resent[known]),
+        longest_ms=longest[finite],
+        probe_delayed=np.minimum(1.0, np.nan_to_num(trips[finite]) * beyond_s),
+        resending=None if resent is None else RESEND_S * np.nan_to_num(resent[finite]),
     )
 
 

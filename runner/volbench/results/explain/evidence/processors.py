@@ -105,7 +105,7 @@ class CpuAccount:
     delay: Floats | None = None
 
     @property
-    def wanted(self) -> Floats:
+    def demanded(self) -> Floats:
         """CPUs that the cell's tasks would have used alone; all of them where their waiting is not known."""
         if self.delay is None:
             return np.where(np.isfinite(self.own), float(self.cpus), np.nan)
@@ -114,7 +114,7 @@ class CpuAccount:
     @property
     def lost(self) -> Floats:
         """CPUs that others used while the cell's tasks waited for one."""
-        return np.minimum(np.maximum(0.0, self.wanted - self.own), self.foreign)
+        return np.minimum(np.maximum(0.0, self.demanded - self.own), self.foreign)
 
     @property
     def is_mostly_lost(self) -> bool:
@@ -127,10 +127,10 @@ class CpuAccount:
         Args:
             intervals: shape (buckets,); None: all.
         """
-        known = np.isfinite(self.lost) & np.isfinite(self.wanted)
-        known = known if intervals is None else known & intervals
-        wanted = float(self.wanted[known].sum())
-        return float(self.lost[known].sum()) / wanted if wanted > 0 else 0.0
+        finite = np.isfinite(self.lost) & np.isfinite(self.demanded)
+        finite = finite if intervals is None else finite & intervals
+        demanded = float(self.demanded[finite].sum())
+        return float(self.lost[finite].sum()) / demanded if demanded > 0 else 0.0
 
 
 def cpu_account(grid: Grid, cpus: int | None) -> CpuAccount | None:
@@ -147,11 +147,11 @@ def cpu_account(grid: Grid, cpus: int | None) -> CpuAccount | None:
     if user is None or system is None or own is None or not cpus:
         return None
     carriers = [grid.column(*Tasks.cpus_used, entity) for entity in CARRIERS_OF_IO]
-    beside = sum((np.nan_to_num(used) for used in carriers if used is not None), start=np.zeros_like(own))
+    of_carriers = sum((np.nan_to_num(used) for used in carriers if used is not None), start=np.zeros_like(own))
     return CpuAccount(
         cpus=cpus,
         own=own,
-        foreign=np.maximum(0.0, cpus * (user + system) - own - beside),
+        foreign=np.maximum(0.0, cpus * (user + system) - own - of_carriers),
         delay=grid.column(*Tasks.run_delay_s_per_s, CELL),
     )
 

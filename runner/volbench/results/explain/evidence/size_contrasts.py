@@ -113,8 +113,8 @@ def level_of(device: Device, sampled: SampledContrast) -> ContrastLevel | None:
     served, mib_per_s, in_flight = device.served, device.mib_per_s, device.in_flight
     if mib_per_s is None or in_flight is None:
         return None
-    known = np.isfinite(served) & np.isfinite(mib_per_s) & np.isfinite(in_flight)
-    busy = known & (np.nan_to_num(in_flight) >= limit.QUEUE_MIN)  # fio takes its time to end
+    finite = np.isfinite(served) & np.isfinite(mib_per_s) & np.isfinite(in_flight)
+    busy = finite & (np.nan_to_num(in_flight) >= limit.QUEUE_MIN)  # fio takes its time to end
     if int(busy.sum()) < INTERVALS_MIN:
         return None
     typical = median_of_finite(served[busy])
@@ -231,8 +231,12 @@ def _judged(
         if _ratio(level.of(resource), rates[resource]) <= SAME_RATE
         and (level.queued >= QUEUED_MIN or exceeded == {_RIVALS[resource]})
     ]
-    more = [level for level in usable if all(level.of(one) > rates[one] * SAME_RATE for one in RESOURCES)]
-    less = [level for level in usable if all(level.of(one) * SAME_RATE < rates[one] for one in RESOURCES)]
+    more = [
+        level for level in usable if all(level.of(resource) > rates[resource] * SAME_RATE for resource in RESOURCES)
+    ]
+    less = [
+        level for level in usable if all(level.of(resource) * SAME_RATE < rates[resource] for resource in RESOURCES)
+    ]
     if more:
         return "more", None, more[0]
     if len({resource for resource, _ in staying}) > 1:

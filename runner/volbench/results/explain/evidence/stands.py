@@ -137,10 +137,10 @@ def was_idle(busy: Floats | None, stands: Sequence[Stand], width_s: float) -> bo
     idle = 1 - np.clip(busy, 0.0, 1.0)
     around = _around(len(busy), stands)
     usual = mean(idle[~around]) if (~around).any() else None
-    seen, length_s = float(np.nansum(idle[around])) * width_s, sum(stand.length_s for stand in stands)
+    idle_s, length_s = float(np.nansum(idle[around])) * width_s, sum(stand.length_s for stand in stands)
     if usual is None or not np.isfinite(idle[around]).all():
         return None
-    return seen >= usual * max(0.0, float(around.sum()) * width_s - length_s) + length_s / 2
+    return idle_s >= usual * max(0.0, float(around.sum()) * width_s - length_s) + length_s / 2
 
 
 def waited_for_io(waiting: Floats | None, stands: Sequence[Stand], width_s: float) -> bool | None:
@@ -186,14 +186,14 @@ def held_statements(
         return None
     wider = _around(len(statement_s), stands)
     wider |= np.append(False, wider[:-1])  # a statement's time is counted when it has ended
-    usual, known = mean(statement_s[~wider]), np.isfinite(statement_s[wider])
-    if usual is None or not known.any():
+    usual, finite = mean(statement_s[~wider]), np.isfinite(statement_s[wider])
+    if usual is None or not finite.any():
         return None
-    seen, length_s = (
+    in_statements_s, length_s = (
         float(np.nanmean(statement_s[wider])) * float(wider.sum()) * width_s,
         sum(stand.length_s for stand in stands),
     )
-    beyond = seen - usual * max(0.0, float(wider.sum()) * width_s - length_s)
+    beyond = in_statements_s - usual * max(0.0, float(wider.sum()) * width_s - length_s)
     if beyond >= length_s * clients / 2:
         return True
     return None if beyond >= UNDECIDED * length_s * clients else False

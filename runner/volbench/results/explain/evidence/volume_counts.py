@@ -86,8 +86,8 @@ def volume_counts(grid: Grid, device: Device | None) -> Iterator[Count]:
         return
     device = _whole_disk(grid, device, source[1])
     pairs: list[tuple[str, Direction]] = [("reads", "read"), ("writes", "write")]
-    found = [count for noun, direction in pairs if (count := _count(grid, device, source, noun, direction))]
-    yield from found or [count for count in [_both(grid, device, source)] if count is not None]
+    counts = [count for noun, direction in pairs if (count := _count(grid, device, source, noun, direction))]
+    yield from counts or [count for count in [_both(grid, device, source)] if count is not None]
 
 
 def _whole_disk(grid: Grid, device: Device, entity: str) -> Device:
@@ -116,19 +116,19 @@ def _count(grid: Grid, device: Device, source: tuple[str, str], noun: str, direc
 def _both(grid: Grid, device: Device, source: tuple[str, str]) -> Count | None:
     """Reads and writes together, for a host that counts only their sum."""
     rates = [grid.column(*counts.of(source[0]), source[1]) for counts, _ in _OF_VOLUME.values()]
-    known = [rate for rate in rates if rate is not None]
-    if not known:
+    counted = [rate for rate in rates if rate is not None]
+    if not counted:
         return None
     sizes = [grid.column(*moved.of(source[0]), source[1]) for _, moved in _OF_VOLUME.values()]
     mib = [size for size in sizes if size is not None]
-    whole = len(mib) == len(known)
+    has_all_sizes = len(mib) == len(counted)
     return _in_periods(
         Count(
             noun="operations",
             host=device.iops,
-            volume=np.sum([np.nan_to_num(rate) for rate in known], axis=0),
+            volume=np.sum([np.nan_to_num(rate) for rate in counted], axis=0),
             host_mib=device.mib_per_s,
-            volume_mib=np.sum([np.nan_to_num(size) for size in mib], axis=0) if whole else None,
+            volume_mib=np.sum([np.nan_to_num(size) for size in mib], axis=0) if has_all_sizes else None,
         )
     )
 
@@ -152,9 +152,9 @@ def _in_periods(count: Count) -> Count:
     def averaged(values: Floats | None) -> Floats | None:
         if values is None:
             return None
-        known = np.isfinite(values)
-        weights = np.bincount(period, known, minlength=len(starts))
-        sums = np.bincount(period, np.where(known, values, 0.0), minlength=len(starts))
+        finite = np.isfinite(values)
+        weights = np.bincount(period, finite, minlength=len(starts))
+        sums = np.bincount(period, np.where(finite, values, 0.0), minlength=len(starts))
         means = np.divide(sums, weights, out=np.full(len(starts), np.nan), where=weights > 0)
         return np.asarray(means[period], dtype=np.float64)
 

@@ -34,17 +34,17 @@ def waited_direction(grid: Grid, budget: Budget | None) -> Direction | None:
         grid: the aligned series of the step.
         budget: where its statement time went.
     """
-    if budget is None or "data_reads" not in budget.parts:
+    if budget is None or "data_reads" not in budget.seconds:
         return None
     reads = budget.share("data_reads")
     writes = budget.storage_share - reads
-    shown = reads + writes
+    total_s = reads + writes
     hidden = budget.no_wait if budget.hides_commits and _syncs_log(grid) else 0.0
-    if shown <= 0:
+    if total_s <= 0:
         return None
-    if writes + hidden <= OTHER_WAITS_MAX * (shown + hidden):
+    if writes + hidden <= OTHER_WAITS_MAX * (total_s + hidden):
         return "read"
-    return "write" if reads <= OTHER_WAITS_MAX * shown else None
+    return "write" if reads <= OTHER_WAITS_MAX * total_s else None
 
 
 def busy_share_max(device: Device | None, waited: Device | None) -> float | None:
@@ -68,9 +68,9 @@ def busy_share_max(device: Device | None, waited: Device | None) -> float | None
 
 def _syncs_log(grid: Grid) -> bool:
     """Whether the redo log is synced as often as for commits; so it is taken to be where nothing counts syncs."""
-    known = [column for metric, name in _LOG_SYNCS if (column := grid.column(*metric, name)) is not None]
+    columns = [column for metric, name in _LOG_SYNCS if (column := grid.column(*metric, name)) is not None]
     finished = grid.column(*Client.tps)
     finished = grid.column(*PerformanceSchema.statements_per_s) if finished is None else finished
-    if not known or finished is None:
+    if not columns or finished is None:
         return True
-    return bool(np.nansum(known[0]) >= SYNCS_MIN * np.nansum(finished))
+    return bool(np.nansum(columns[0]) >= SYNCS_MIN * np.nansum(finished))

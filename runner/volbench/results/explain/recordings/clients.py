@@ -57,7 +57,9 @@ def client_count(recordings: Iterable[Recorded]) -> float | None:
     """
     series = [recorded.series for recorded in recordings]
     for key in (_CLIENT_THREADS, _SERVER_THREADS):
-        counts = [float(np.median(one[key].value)) for one in series if key in one and len(one[key].value)]
+        counts = [
+            float(np.median(columns[key].value)) for columns in series if key in columns and len(columns[key].value)
+        ]
         if counts and max(counts) > 0:
             return max(counts)
     return None

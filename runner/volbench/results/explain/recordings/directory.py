@@ -115,7 +115,7 @@ def explain_recorded(
                 volume=choice.volume,
                 instance=choice.instance,
                 window=window,
-                beside=_beside(timeline, timelines, sweeps),
+                companions=_logs_of_clients(timeline, timelines, sweeps),
             ),
             sweeps,
         )
@@ -127,7 +127,7 @@ def explain_recorded(
 
 
 def _sweeps(timelines: Sequence[Timeline], choice: Choice) -> tuple[SweepExplanation, ...]:
-    recordings = {name: one for timeline in timelines for name, one in timeline.recordings.items()}
+    recordings = {name: recording for timeline in timelines for name, recording in timeline.recordings.items()}
     return tuple(
         explain_sweep(sweep, device=choice.device, instance=choice.instance) for sweep in sweeps_of(recordings)
     )
@@ -139,14 +139,16 @@ def _of_sweeps(explained: TimelineExplanation, sweeps: Sequence[SweepExplanation
     return replace(explained, findings=findings, notes=(*notes, *explained.notes)) if notes else explained
 
 
-def _beside(
+def _logs_of_clients(
     timeline: Timeline, timelines: Sequence[Timeline], sweeps: Sequence[SweepExplanation]
 ) -> list[Recorded]:
     """What may tell the number of a recording's clients: the log of its own run where it is one of a sweep."""
-    members = [member for one in sweeps for member in one.sweep.members if member.name in timeline.recordings]
+    members = [
+        member for explained in sweeps for member in explained.sweep.members if member.name in timeline.recordings
+    ]
     if members:
         return [member.log for member in members if member.log is not None]
-    return [one for other in timelines if other is not timeline for one in other.recordings.values()]
+    return [explained for rival in timelines if rival is not timeline for explained in rival.recordings.values()]
 
 
 def _chosen(timelines: Sequence[Timeline], device: str, window: DayWindow | None) -> list[Timeline]:
@@ -155,8 +157,8 @@ def _chosen(timelines: Sequence[Timeline], device: str, window: DayWindow | None
     if device:
         chosen = [timeline for timeline in timelines if device in devices(timeline) or not devices(timeline)]
         if not any(devices(timeline) for timeline in chosen):
-            there = sorted({name for timeline in timelines for name in devices(timeline)})
-            raise UsageError(f"the recording has no device {device!r}", evidence=f"devices: {', '.join(there)}")
+            present = sorted({name for timeline in timelines for name in devices(timeline)})
+            raise UsageError(f"the recording has no device {device!r}", evidence=f"devices: {', '.join(present)}")
     if window is None:
         return chosen
     clocked = [timeline for timeline in chosen if timeline.clocked]

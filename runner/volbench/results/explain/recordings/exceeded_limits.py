@@ -55,7 +55,7 @@ def without_refuted(
 
     Nothing is refuted where credits ran out: what the volume served before that was a burst.
     """
-    findings, device, t_s = tuple(rows), device_of(case.whole, case.disk), case.whole.t_s
+    findings, device, t_s = tuple(rows), device_of(case.cell_grid, case.disk), case.cell_grid.t_s
     if device is None or any(row.cause == _BURST for row in findings):
         return findings, ()
     reasons = [_reason(row, device, t_s, is_member=is_member) for row in findings]
@@ -67,10 +67,10 @@ def without_refuted(
         ]
     notes = [reason for reason in reasons if reason]
     refuted = [row for row, reason in zip(findings, reasons, strict=True) if reason]
-    kept = [row for row, reason in zip(findings, reasons, strict=True) if not reason]
+    remaining = [row for row, reason in zip(findings, reasons, strict=True) if not reason]
     if refuted and not is_member:
-        kept = [_as_only_one(row, refuted, case) for row in kept]
-    return tuple(kept), tuple(notes)
+        remaining = [_as_only_one(row, refuted, case) for row in remaining]
+    return tuple(remaining), tuple(notes)
 
 
 def with_instance(rows: Iterable[FindingRow], case: Case) -> tuple[FindingRow, ...]:
@@ -78,7 +78,7 @@ def with_instance(rows: Iterable[FindingRow], case: Case) -> tuple[FindingRow, .
 
     EC2 limits the bytes of an instance below those of its volumes; the types whose figure the level is are told.
     """
-    findings, device = tuple(rows), device_of(case.whole, case.disk)
+    findings, device = tuple(rows), device_of(case.cell_grid, case.disk)
     limits = [row for row in findings if row.cause in (*_LIMITS, _INSTANCE)]
     level = None if len(limits) != 1 else _level(limits[0], "throughput")
     if level is None or case.instance or device is None or not may_be_ec2(device) or _is_counted(limits[0]):
@@ -86,10 +86,10 @@ def with_instance(rows: Iterable[FindingRow], case: Case) -> tuple[FindingRow, .
     near = [*types_near("throughput", level)]
     if not near:
         return findings
-    shown = ", ".join(f"{figure.instance} ({figure.text})" for figure in near[:TYPES_SHOWN])
+    examples = ", ".join(f"{figure.instance} ({figure.text})" for figure in near[:TYPES_SHOWN])
     text = (
         f"whether the volume or the instance gives no more is not known, and neither is the instance's type:"
-        f" {amount(level, 'throughput')} is at a limit of {counted(len(near), 'type')} of EC2, such as {shown};"
+        f" {amount(level, 'throughput')} is at a limit of {counted(len(near), 'type')} of EC2, such as {examples};"
         " --instance states it"
     )
     (of_volume,) = limits
@@ -102,21 +102,21 @@ def with_instance(rows: Iterable[FindingRow], case: Case) -> tuple[FindingRow, .
         }
     )
     less = of_volume.model_copy(update={"confidence": min(of_volume.confidence or 0.0, ONE_OF_TWO_MAX)})
-    place = findings.index(of_volume)
-    return (*findings[:place], less, candidate, *findings[place + 1 :])
+    position = findings.index(of_volume)
+    return (*findings[:position], less, candidate, *findings[position + 1 :])
 
 
-def _are_together(one: FindingRow, other: FindingRow) -> bool:
+def _are_together(first: FindingRow, second: FindingRow) -> bool:
     """Whether two findings are about one stretch, whose ends operations and bytes may show an interval apart."""
-    if one.window_s is None or other.window_s is None:
+    if first.window_s is None or second.window_s is None:
         return False
-    shared = min(one.window_s[1], other.window_s[1]) - max(one.window_s[0], other.window_s[0])
-    return shared >= TOGETHER * max(end - begin for begin, end in (one.window_s, other.window_s))
+    shared = min(first.window_s[1], second.window_s[1]) - max(first.window_s[0], second.window_s[0])
+    return shared >= TOGETHER * max(end - begin for begin, end in (first.window_s, second.window_s))
 
 
 def _stated(row: FindingRow) -> Resource | None:
     """What a finding of the instance is about; None where its counters name it."""
-    return next((name for one in row.evidence for name in RESOURCES if one.metric == name), None)
+    return next((name for item in row.evidence for name in RESOURCES if item.metric == name), None)
 
 
 def with_slots(rows: Iterable[FindingRow], case: Case) -> tuple[FindingRow, ...]:
@@ -127,14 +127,14 @@ def with_slots(rows: Iterable[FindingRow], case: Case) -> tuple[FindingRow, ...]
     queued = slot_queue(case)
     if not queued:
         return tuple(rows)
-    why = row_of(
+    doubt = row_of(
         "one_of_two", "limit or slots", "1", f"{queued}; as many slots make as even a rate: one of the two"
     )
     return tuple(
         row.model_copy(
             update={
                 "confidence": min(row.confidence or 0.0, SECOND_MAX),
-                "evidence": (*row.evidence, why),
+                "evidence": (*row.evidence, doubt),
                 "advice": f"Give the client more slots or connections first. Then, if the rate stays: {row.advice}",
             }
         )
@@ -145,11 +145,11 @@ def with_slots(rows: Iterable[FindingRow], case: Case) -> tuple[FindingRow, ...]
 
 
 def _is_counted(row: FindingRow) -> bool:
-    return any(one.metric == "decided_by" and str(one.value).startswith("counted") for one in row.evidence)
+    return any(item.metric == "decided_by" and str(item.value).startswith("counted") for item in row.evidence)
 
 
 def _level(row: FindingRow, resource: Resource) -> float | None:
-    values = (one.value for one in row.evidence if one.metric == resource)
+    values = (item.value for item in row.evidence if item.metric == resource)
     return next((float(value) for value in values if isinstance(value, int | float)), None)
 
 
@@ -188,24 +188,26 @@ def _is_longer_queue(row: FindingRow, device: Device, t_s: Floats) -> bool:
         return False
     inside = (t_s > row.window_s[0]) & (t_s <= row.window_s[1])
     more = ~inside & (carried > ABOVE * level)
-    here, there = median(device.in_flight[inside]), median(device.in_flight[more])
-    return here is not None and there is not None and there >= LONGER * here
+    queue, queue_with_more = median(device.in_flight[inside]), median(device.in_flight[more])
+    return queue is not None and queue_with_more is not None and queue_with_more >= LONGER * queue
 
 
 def _as_only_one(row: FindingRow, refuted: Iterable[FindingRow], case: Case) -> FindingRow:
     """A limit of which the other kind is refuted: it has the confidence of both, and is no longer one of two."""
-    others = [one.confidence or 0.0 for one in refuted if _are_together(one, row)]
+    confidences = [item.confidence or 0.0 for item in refuted if _are_together(item, row)]
     resource = _stated(row)
     level = None if resource is None else _level(row, resource)
-    if row.cause not in (*_LIMITS, _INSTANCE) or not others or resource is None or level is None:
+    if row.cause not in (*_LIMITS, _INSTANCE) or not confidences or resource is None or level is None:
         return row
     evidence = tuple(
-        one.model_copy(update={"text": one.text.split(_ONE_OF_TWO)[0] + _ALONE}) if one.metric == "checks" else one
-        for one in row.evidence
-        if one.metric != "size_kib" and not (one.metric == "decide" and "fio" in one.text)
+        item.model_copy(update={"text": item.text.split(_ONE_OF_TWO)[0] + _ALONE})
+        if item.metric == "checks"
+        else item
+        for item in row.evidence
+        if item.metric != "size_kib" and not (item.metric == "decide" and "fio" in item.text)
     )
     if row.cause == _INSTANCE:
         return row.model_copy(update={"evidence": evidence})
-    confidence = max(row.confidence or 0.0, *others)
+    confidence = max(row.confidence or 0.0, *confidences)
     advice = raise_limit_advice(case, resource, level)
     return row.model_copy(update={"confidence": confidence, "evidence": evidence, "advice": advice})

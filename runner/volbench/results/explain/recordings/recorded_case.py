@@ -25,7 +25,7 @@ def case_of(series: Mapping[SeriesKey, Series], *, clocked: bool, collection: Co
     return Case(
         name=STEP,
         grid=grid,
-        whole=grid,
+        cell_grid=grid,
         volume_grid=_volume_grid(series),
         kind="oltp" if grid.column(*Client.tps) is not None else STEP,
         disk=None if collection is None else collection.disk,

@@ -35,7 +35,7 @@ def remarks(case: Case, episode: Episode | None, clock: ClockText, *, named: boo
         clock: makes a text of a time.
         named: whether a cause of the volume or the instance is named.
     """
-    device = device_of(case.whole, case.disk)
+    device = device_of(case.cell_grid, case.disk)
     if episode is not None:
         yield from _of_episode(case, device, episode, clock)
     yield from _outages(case, clock)
@@ -46,10 +46,10 @@ def remarks(case: Case, episode: Episode | None, clock: ClockText, *, named: boo
 
 def is_noticed(case: Case, episode: Episode) -> bool:
     """Whether somebody can notice an episode of the volume's waiting times; True of the clients' latency."""
-    device = device_of(case.whole, case.disk)
+    device = device_of(case.cell_grid, case.disk)
     if device is None or device.await_ms is None or case.at(Client.tps) is not None:
         return True
-    middle = case.whole.t_s - case.whole.width_s / 2
+    middle = case.cell_grid.t_s - case.cell_grid.width_s / 2
     during = (middle > episode.t0_s) & (middle <= episode.t1_s)
     queue = median((device.iops * device.await_ms / 1000)[during])
     waits = median(device.await_ms[during])
@@ -57,7 +57,7 @@ def is_noticed(case: Case, episode: Episode) -> bool:
 
 
 def _of_episode(case: Case, device: Device | None, episode: Episode, clock: ClockText) -> Iterator[str]:
-    middle = case.whole.t_s - case.whole.width_s / 2
+    middle = case.cell_grid.t_s - case.cell_grid.width_s / 2
     during = (middle > episode.t0_s) & (middle <= episode.t1_s)
     when = f"from {clock(episode.t0_s)} to {clock(episode.t1_s)}"
     chance = f"(p {episode.p_value:.3g})"
@@ -100,11 +100,14 @@ def _change(noun: str, values: Floats | None, during: Mask, unit: str) -> str:
 
 def _outages(case: Case, clock: ClockText) -> Iterator[str]:
     """Say when no transaction ended: such an interval has no latency, so that no latency shows it."""
-    tps, threads = case.whole.column(*Client.tps), case.whole.column(*Client.threads_running)
+    tps, threads = case.cell_grid.column(*Client.tps), case.cell_grid.column(*Client.threads_running)
     if tps is None or not (mean(tps) or 0.0) > 0:
         return
     for first, end in true_runs(tps == 0):
-        begin_s, end_s = float(case.whole.t_s[first]) - case.whole.width_s, float(case.whole.t_s[end - 1])
+        begin_s, end_s = (
+            float(case.cell_grid.t_s[first]) - case.cell_grid.width_s,
+            float(case.cell_grid.t_s[end - 1]),
+        )
         if end_s - begin_s >= OUTAGE_S:
             waiting = (
                 "" if threads is None else f" although {number(median(threads[first:end]) or 0.0)} clients waited"
@@ -115,7 +118,7 @@ def _outages(case: Case, clock: ClockText) -> Iterator[str]:
 def _of_mount(case: Case) -> Iterator[str]:
     """Say of an NFS mount how much of it is metadata, and how long writes wait in the client."""
     reads, writes, metadata = (
-        median(case.whole.column(*metric))
+        median(case.cell_grid.column(*metric))
         for metric in (Mountstats.reads_per_s, Mountstats.writes_per_s, Mountstats.metadata_ops_per_s)
     )
     data, queued = (reads or 0.0) + (writes or 0.0), slot_queue(case)
@@ -134,7 +137,7 @@ def slot_queue(case: Case) -> str:
         ("write", Mountstats.w_await_ms, Mountstats.w_rtt_ms),
         ("read", Mountstats.r_await_ms, Mountstats.r_rtt_ms),
     ):
-        waits, trips = (median(case.whole.column(*metric)) for metric in (waited, travelled))
+        waits, trips = (median(case.cell_grid.column(*metric)) for metric in (waited, travelled))
         if waits is not None and trips is not None and waits >= QUEUED * trips > 0:
             return (
                 f"a {noun} takes {number(trips)} ms on the network and the server, and {number(waits)} ms with the"

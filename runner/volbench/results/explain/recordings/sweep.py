@@ -94,12 +94,14 @@ def explain_sweep(sweep: Sweep, *, device: str = "", instance: str = "") -> Swee
     plateau = plateau_of(levels, ordered=sweep.axis == "threads")
     if plateau is None or not plateau.is_limit:
         return replace(explained, plateau=plateau, notes=(_why_not(explained, plateau),))
-    top = max(plateau.levels, key=lambda one: one.rate)
+    top = max(plateau.levels, key=lambda item: item.rate)
     case = replace(cases[top.name], disk=entity)
     causes = beside_instance(case, [*_causes(explained, plateau, case)])
-    found = Explanation(findings=tuple(replace(one, evidence=(*one.evidence, _checks_row(one))) for one in causes))
-    rows = finding_rows(entity, STEP, {sweep.pattern: found})
-    findings = tuple(one.model_copy(update={"window_s": None}) for one in rows)
+    explanation = Explanation(
+        findings=tuple(replace(item, evidence=(*item.evidence, _checks_row(item))) for item in causes)
+    )
+    rows = finding_rows(entity, STEP, {sweep.pattern: explanation})
+    findings = tuple(item.model_copy(update={"window_s": None}) for item in rows)
     return replace(explained, plateau=plateau, findings=findings)
 
 
@@ -113,31 +115,32 @@ def without_exceeded(
         names: of the recordings.
         sweeps: all that were explained.
     """
-    kept, notes = [], []
+    remaining, notes = [], []
     for finding in findings:
-        why = next((text for one in sweeps if (text := _exceeds(one, names, finding))), "")
-        if why:
-            notes.append(why)
+        reason = next((text for sweep in sweeps if (text := _exceeds(sweep, names, finding))), "")
+        if reason:
+            notes.append(reason)
         else:
-            kept.append(finding)
-    return tuple(kept), tuple(notes)
+            remaining.append(finding)
+    return tuple(remaining), tuple(notes)
 
 
 def _exceeds(sweep: SweepExplanation, names: Container[str], finding: FindingRow) -> str:
     """Say that a recording with more load has more than a limit that is named; empty where none has."""
     resource = _LIMITS.get(finding.cause)
-    own = next((one for one in sweep.levels if one.name in names), None)
+    own = next((level for level in sweep.levels if level.name in names), None)
     if resource is None or own is None or own.load is None or sweep.sweep.axis != "threads":
         return ""
     if finding.volume != sweep.device:
         return ""
-    for one in sweep.levels:
-        served, before = _of(one, resource), _of(own, resource)
-        more_load = one.load is not None and one.load > own.load
-        if more_load and served and before and is_alike(one, own) and served > SERVED_MAX * before:
+    for level in sweep.levels:
+        served, before = _of(level, resource), _of(own, resource)
+        more_load = level.load is not None and level.load > own.load
+        if more_load and served and before and is_alike(level, own) and served > SERVED_MAX * before:
             return (
                 f"{finding.cause} is not named: {amount(before, resource)} with {_load_text(sweep.sweep, own)} is"
-                f" no limit, since the volume gives {amount(served, resource)} with {_load_text(sweep.sweep, one)}"
+                f" no limit, since the volume gives {amount(served, resource)} with"
+                f" {_load_text(sweep.sweep, level)}"
             )
     return ""
 
@@ -148,10 +151,10 @@ def _of(level: SweepLevel, resource: Resource) -> float | None:
 
 def _causes(explained: SweepExplanation, plateau: SweepPlateau, case: Case) -> Iterator[Cause]:
     """The limit that the plateau is: of operations or of bytes, which operations of one size do not tell apart."""
-    sizes = [one.size_kib for one in plateau.levels if one.size_kib is not None]
+    sizes = [item.size_kib for item in plateau.levels if item.size_kib is not None]
     size_kib = float(np.median(sizes)) if sizes else None
     large = size_kib is not None and size_kib >= LARGE_KIB
-    resources = sorted(RESOURCES, key=lambda one: (one == "iops") == large)
+    resources = sorted(RESOURCES, key=lambda item: (item == "iops") == large)
     either = [] if size_kib is None else [*operations_or_bytes(size_kib)]
     for resource in resources if either else resources[:1]:
         level = plateau.level if resource == "iops" else plateau.mib_per_s
@@ -179,7 +182,7 @@ def _limit_rows(
     explained: SweepExplanation, plateau: SweepPlateau, resource: Resource, level: float
 ) -> Iterator[EvidenceRow]:
     levels, sweep = plateau.levels, explained.sweep
-    rates, waits, queues = ([getattr(one, name) for one in levels] for name in ("rate", "await_ms", "in_flight"))
+    rates, waits, queues = ([getattr(item, name) for item in levels] for name in ("rate", "await_ms", "in_flight"))
     span = f"{_load_text(sweep, levels[0])} to {_load_text(sweep, levels[-1])}"
     text = (
         f"the volume gives {amount(level, resource)} and no more: from {span} it gives {number(min(rates))} to"
@@ -191,40 +194,40 @@ def _limit_rows(
 
 def _level_rows(explained: SweepExplanation, plateau: SweepPlateau) -> Iterator[EvidenceRow]:
     levels, sweep = plateau.levels, explained.sweep
-    taken = taken_by_queue(levels) if sweep.axis == "threads" else None
-    if taken is not None:
-        text = f"of the clients that were added on the plateau, the volume's queue takes up {percent(taken)}"
-        yield row("taken_by_queue", taken, "1", text)
+    by_queue = taken_by_queue(levels) if sweep.axis == "threads" else None
+    if by_queue is not None:
+        text = f"of the clients that were added on the plateau, the volume's queue takes up {percent(by_queue)}"
+        yield row("taken_by_queue", by_queue, "1", text)
     names = plateau.names
-    for one in explained.levels:
-        yield row("level", one.rate, "1/s", f"{_level_text(sweep, one)}{_place(one, levels, names)}")
+    for level in explained.levels:
+        yield row("level", level.rate, "1/s", f"{_level_text(sweep, level)}{_position(level, levels, names)}")
     for check in plateau.checks:
         if check.holds is not None:
             yield row(f"check_{check.name.lower()}", check.value, "1", check.text)
 
 
-def _place(one: SweepLevel, levels: Sequence[SweepLevel], names: Container[str]) -> str:
+def _position(level: SweepLevel, levels: Sequence[SweepLevel], names: Container[str]) -> str:
     """Where a level lies: at the plateau, below it, or beyond, where something else holds the clients."""
-    if one.name in names:
+    if level.name in names:
         return ": at the plateau"
     last, first = levels[-1], levels[0]
-    if one.load is not None and last.load is not None and first.load is not None and one.load > first.load:
+    if level.load is not None and last.load is not None and first.load is not None and level.load > first.load:
         return ": less than at the plateau with more clients: something else holds them, not this limit"
     return ": below it"
 
 
-def _level_text(sweep: Sweep, one: SweepLevel) -> str:
-    tps = "" if one.tps is None else f", {number(one.tps)} transactions/s"
+def _level_text(sweep: Sweep, level: SweepLevel) -> str:
+    tps = "" if level.tps is None else f", {number(level.tps)} transactions/s"
     return (
-        f"{_load_text(sweep, one)}: {number(one.rate)} operations/s, {number(one.in_flight)} in flight,"
-        f" {number(one.await_ms)} ms each{tps}"
+        f"{_load_text(sweep, level)}: {number(level.rate)} operations/s, {number(level.in_flight)} in flight,"
+        f" {number(level.await_ms)} ms each{tps}"
     )
 
 
-def _load_text(sweep: Sweep, one: SweepLevel) -> str:
-    if sweep.axis == "threads" and one.load is not None:
-        return counted(round(one.load), "client")
-    return one.name
+def _load_text(sweep: Sweep, level: SweepLevel) -> str:
+    if sweep.axis == "threads" and level.load is not None:
+        return counted(round(level.load), "client")
+    return level.name
 
 
 def _checks_row(cause: Cause) -> EvidenceRow:
@@ -246,12 +249,12 @@ def _too_few(explained: SweepExplanation) -> str:
 def _why_not(explained: SweepExplanation, plateau: SweepPlateau | None) -> str:
     sweep, levels = explained.sweep, explained.levels
     begin = f"{explained.title}: no limit of the volume shows, since"
-    top = max(levels, key=lambda one: one.rate)
+    top = max(levels, key=lambda level: level.rate)
     if plateau is not None:
         span = f"{_load_text(sweep, plateau.levels[0])} to {_load_text(sweep, plateau.levels[-1])}"
         reasons = "; ".join(_REFUTED.get(check.name, "{}").format(check.text) for check in plateau.refuted_by)
         return f"{begin} from {span}, where the rate stays at {amount(top.rate, 'iops')}, {reasons}"
-    queue = max(one.in_flight for one in levels)
+    queue = max(level.in_flight for level in levels)
     if top.in_flight >= QUEUE_FALL_MAX * queue:
         return f"{begin} the rate is the highest where the queue is the longest ({_level_text(sweep, top)})"
     return (
@@ -281,8 +284,8 @@ def _busiest(cases: Sequence[Case]) -> str:
     rates: dict[str, list[float]] = {}
     for case in cases:
         reads = Diskstats.reads_per_s
-        for entity in sorted({*case.whole.entities(*reads), *case.whole.entities(reads.source, TOTAL)}):
-            one = device_of(case.whole, entity)
-            rates.setdefault(entity, []).append(0.0 if one is None else median(one.iops) or 0.0)
+        for entity in sorted({*case.cell_grid.entities(*reads), *case.cell_grid.entities(reads.source, TOTAL)}):
+            device = device_of(case.cell_grid, entity)
+            rates.setdefault(entity, []).append(0.0 if device is None else median(device.iops) or 0.0)
     in_all = {entity: max(values) for entity, values in rates.items() if len(values) == len(cases)}
     return max(sorted(in_all), key=lambda entity: in_all[entity], default="")

@@ -78,17 +78,17 @@ class SweepPlateau:
     @property
     def level(self) -> float:
         """Operations a second."""
-        return max(one.rate for one in self.levels)
+        return max(item.rate for item in self.levels)
 
     @property
     def names(self) -> frozenset[str]:
         """Of the recordings at it."""
-        return frozenset(one.name for one in self.levels)
+        return frozenset(level.name for level in self.levels)
 
     @property
     def mib_per_s(self) -> float | None:
         """Of the recording with the highest rate."""
-        return max(self.levels, key=lambda one: one.rate).mib_per_s
+        return max(self.levels, key=lambda level: level.rate).mib_per_s
 
     @property
     def is_limit(self) -> bool:
@@ -111,19 +111,19 @@ def level_of(case: Case, entity: str, name: str, load: float | None, tps: float 
         load: its place in the sweep.
         tps: transactions a second by the client's log.
     """
-    device = device_of(case.whole, entity)
+    device = device_of(case.cell_grid, entity)
     if device is None or device.entity != entity:
         return None
-    device = _with_members(case.whole, device)
+    device = _with_members(case.cell_grid, device)
     if device.await_ms is None:
         return None
-    known = np.isfinite(device.served) & np.isfinite(device.await_ms) & (device.served > 0)
-    if int(known.sum()) < limit.PLATEAU_SAMPLES_MIN:
+    finite = np.isfinite(device.served) & np.isfinite(device.await_ms) & (device.served > 0)
+    if int(finite.sum()) < limit.PLATEAU_SAMPLES_MIN:
         return None
-    rate, queue = device.served[known], (device.iops * device.await_ms / 1000)[known]
+    rate, queue = device.served[finite], (device.iops * device.await_ms / 1000)[finite]
     typical, waiting = float(np.median(rate)), float(np.median(queue))
-    writes = _shares(device.writes, device.iops, known)
-    sizes = _shares(device.mib_per_s, device.iops, known)
+    writes = _shares(device.writes, device.iops, finite)
+    sizes = _shares(device.mib_per_s, device.iops, finite)
     low, high = (typical * edge for edge in limit.FLAT_TOLERANCE)
     return SweepLevel(
         name=name,
@@ -131,14 +131,14 @@ def level_of(case: Case, entity: str, name: str, load: float | None, tps: float 
         rate=typical,
         in_flight=waiting,
         await_ms=1000 * waiting / typical,
-        mib_per_s=None if device.mib_per_s is None else median(device.mib_per_s[known]),
+        mib_per_s=None if device.mib_per_s is None else median(device.mib_per_s[finite]),
         size_kib=None if sizes is None else 1024 * float(np.median(sizes)),
         writes=None if writes is None else float(np.median(writes)),
-        util=None if device.util is None else median(device.util[known]),
+        util=None if device.util is None else median(device.util[finite]),
         cpu_busy=_cpu_busy(case),
         most=_most(rate, writes, sizes),
         steady=float(((rate >= low) & (rate <= high)).mean()),
-        little=little_ratio(device) if device.knows_queue and _has_queue(case.whole, device) else None,
+        little=little_ratio(device) if device.knows_queue and _has_queue(case.cell_grid, device) else None,
         tps=tps,
     )
 
@@ -147,8 +147,8 @@ def _has_queue(grid: Grid, device: Device) -> bool:
     return grid.column(*Diskstats.aqu_sz.of(device.source), device.entity) is not None
 
 
-def _shares(part: Floats | None, whole: Floats, known: np.ndarray) -> Floats | None:
-    return None if part is None else part[known] / np.maximum(whole[known], 1e-9)
+def _shares(values: Floats | None, total: Floats, finite: np.ndarray) -> Floats | None:
+    return None if values is None else values[finite] / np.maximum(total[finite], 1e-9)
 
 
 def _cpu_busy(case: Case) -> float | None:
@@ -178,17 +178,17 @@ def _with_members(grid: Grid, device: Device) -> Device:
     waits = (Diskstats.await_ms, Diskstats.r_await_ms)
     names = {name for metric in waits for name in grid.entities(*metric)}
     disks = [device_of(grid, name) for name in sorted(names) if not name.startswith(_STACKED)]
-    below = [one for one in disks if one is not None and one.await_ms is not None]
-    reads, writes = (sum(_total(getattr(one, name)) for one in below) for name in ("reads", "writes"))
+    below = [disk for disk in disks if disk is not None and disk.await_ms is not None]
+    reads, writes = (sum(_total(getattr(disk, name)) for disk in below) for name in ("reads", "writes"))
     passed, own = reads, _total(device.reads)
     if own < limit.DIRECTION_SHARE_MIN * (own + _total(device.writes)):
         passed, own = writes, _total(device.writes)
     if own <= 0 or abs(passed / own - 1) > MEMBERS_WITHIN:
         return device
-    queues = [np.nan_to_num(one.iops * one.await_ms / 1000) for one in below if one.await_ms is not None]
+    queues = [np.nan_to_num(disk.iops * disk.await_ms / 1000) for disk in below if disk.await_ms is not None]
     queue = np.sum(queues, axis=0)
     rate = np.where(device.iops > 0, device.iops, np.nan)
-    utils = [one.util for one in below if one.util is not None]
+    utils = [disk.util for disk in below if disk.util is not None]
     return replace(
         device,
         await_ms=1000 * queue / rate,
@@ -210,9 +210,9 @@ def plateau_of(levels: Sequence[SweepLevel], *, ordered: bool) -> SweepPlateau |
     """
     if len(levels) < LEVELS_MIN:
         return None
-    rising = sorted(levels, key=lambda one: (one.load or 0.0) if ordered else one.in_flight)
-    top = max(rising, key=lambda one: one.rate)
-    at_top = _without_falls([one for one in rising if one.rate >= SAME * top.rate], top)
+    rising = sorted(levels, key=lambda level: (level.load or 0.0) if ordered else level.in_flight)
+    top = max(rising, key=lambda level: level.rate)
+    at_top = _without_falls([level for level in rising if level.rate >= SAME * top.rate], top)
     if len(at_top) < (PLATEAU_MIN if ordered else UNORDERED_MIN):
         return None
     return SweepPlateau(levels=tuple(at_top), checks=_checks(at_top, rising))
@@ -223,17 +223,17 @@ def _without_falls(levels: Sequence[SweepLevel], top: SweepLevel) -> list[SweepL
 
     From there on something else than the volume holds the clients. The highest rate counts whatever came before.
     """
-    longest, kept = 0.0, []
-    for one in levels:
-        if one.in_flight < QUEUE_FALL_MAX * longest:
+    longest, rising = 0.0, []
+    for level in levels:
+        if level.in_flight < QUEUE_FALL_MAX * longest:
             break
-        longest = max(longest, one.in_flight)
-        kept.append(one)
-    return kept if top in kept else [top]
+        longest = max(longest, level.in_flight)
+        rising.append(level)
+    return rising if top in rising else [top]
 
 
 def _checks(levels: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> tuple[Check, ...]:
-    queues = [one.in_flight for one in levels]
+    queues = [level.in_flight for level in levels]
     rise = max(queues) / max(min(queues), 1e-9)
     return (
         Check(
@@ -252,33 +252,33 @@ def _checks(levels: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> tuple[
 
 
 def _busy(levels: Sequence[SweepLevel]) -> Check:
-    known = [one.util for one in levels if one.util is not None]
-    if len(known) < len(levels):
+    utils = [level.util for level in levels if level.util is not None]
+    if len(utils) < len(levels):
         return not_made("busy")
-    text = f"the device was busy {percent(min(known))} of the time or more"
-    return Check(name="busy", holds=min(known) >= IDLE_BELOW, value=min(known), text=text)
+    text = f"the device was busy {percent(min(utils))} of the time or more"
+    return Check(name="busy", holds=min(utils) >= IDLE_BELOW, value=min(utils), text=text)
 
 
 def _cpus(levels: Sequence[SweepLevel]) -> Check:
-    known = [one.cpu_busy for one in levels if one.cpu_busy is not None]
-    if len(known) < len(levels):
+    busy = [level.cpu_busy for level in levels if level.cpu_busy is not None]
+    if len(busy) < len(levels):
         return not_made("CPUs")
-    text = f"the host's CPUs were busy {percent(max(known))} of the time at most"
-    return Check(name="CPUs", holds=max(known) < limit.CPU_BUSY_MIN, value=max(known), text=text)
+    text = f"the host's CPUs were busy {percent(max(busy))} of the time at most"
+    return Check(name="CPUs", holds=max(busy) < limit.CPU_BUSY_MIN, value=max(busy), text=text)
 
 
 def _mix(levels: Sequence[SweepLevel]) -> Check:
-    sizes = [one.size_kib for one in levels if one.size_kib is not None]
-    writes = [one.writes for one in levels if one.writes is not None]
+    sizes = [level.size_kib for level in levels if level.size_kib is not None]
+    writes = [level.writes for level in levels if level.writes is not None]
     if len(sizes) < len(levels) and len(writes) < len(levels):
         return not_made("mix")
     one_size = len(sizes) < len(levels) or max(sizes) <= (1 + SAME_SIZE) * min(sizes)
     one_mix = len(writes) < len(levels) or max(writes) - min(writes) <= SAME_MIX
-    parts = [
+    texts = [
         f"operations of {_span([number(size) for size in (min(sizes), max(sizes))])} KiB" if sizes else "",
         f"{_span([percent(share) for share in (min(writes), max(writes))])} of them writes" if writes else "",
     ]
-    text = f"{', '.join(filter(None, parts))}: another load may have another limit"
+    text = f"{', '.join(filter(None, texts))}: another load may have another limit"
     return Check(name="mix", holds=one_size and one_mix, value=None, text=text)
 
 
@@ -287,44 +287,44 @@ def _span(ends: Sequence[str]) -> str:
 
 
 def _steady(levels: Sequence[SweepLevel]) -> Check:
-    least = min(one.steady for one in levels)
+    least = min(level.steady for level in levels)
     text = f"{percent(least)} of the intervals or more are at the rate of their recording"
     return Check(name="steady", holds=least >= limit.FLAT_SHARE_MIN, value=least, text=text)
 
 
 def _served(levels: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> Check:
     """Whether no recording of the sweep has a stretch, of the same operations, that a limit would have cut."""
-    level = max(one.rate for one in levels)
-    alike = [one for one in every if is_alike(one, levels[0])]
-    most = max((one.most for one in alike), default=0.0)
+    level = max(item.rate for item in levels)
+    alike = [item for item in every if is_alike(item, levels[0])]
+    most = max((item.most for item in alike), default=0.0)
     text = f"no {SERVED_SAMPLES} intervals of such operations have more than {number(most)} operations/s"
     return Check(name="served", holds=most <= SERVED_MAX * level, value=most, text=text)
 
 
-def is_alike(one: SweepLevel, other: SweepLevel) -> bool:
+def is_alike(first: SweepLevel, second: SweepLevel) -> bool:
     """Whether the operations of two recordings are of one size and mix, as far as that is known."""
-    if one.writes is not None and other.writes is not None and abs(one.writes - other.writes) > SAME_MIX:
+    if first.writes is not None and second.writes is not None and abs(first.writes - second.writes) > SAME_MIX:
         return False
-    if one.size_kib is None or other.size_kib is None:
+    if first.size_kib is None or second.size_kib is None:
         return True
-    return abs(math.log(max(one.size_kib, 1e-9) / max(other.size_kib, 1e-9))) <= math.log(1 + SAME_SIZE)
+    return abs(math.log(max(first.size_kib, 1e-9) / max(second.size_kib, 1e-9))) <= math.log(1 + SAME_SIZE)
 
 
 def _little(levels: Sequence[SweepLevel]) -> Check:
-    known = [one.little for one in levels if one.little is not None]
-    if not known:
+    ratios = [level.little for level in levels if level.little is not None]
+    if not ratios:
         return not_made("Little")
-    worst = max(known, key=lambda ratio: abs(ratio - 1))
+    worst = max(ratios, key=lambda ratio: abs(ratio - 1))
     text = f"the recorded queue is {worst:.2f} times rate x waiting time (Little's law)"
     return Check(name="Little", holds=abs(worst - 1) <= LITTLE_TOLERANCE, value=worst, text=text)
 
 
 def taken_by_queue(levels: Sequence[SweepLevel]) -> float | None:
     """Share of the clients that were added along the plateau that the volume's queue took up; None: not known."""
-    loads = [one.load for one in levels if one.load is not None]
+    loads = [level.load for level in levels if level.load is not None]
     if len(loads) < len(levels) or max(loads) <= min(loads):
         return None
-    first, last = levels[0], max(levels, key=lambda one: one.in_flight)
+    first, last = levels[0], max(levels, key=lambda level: level.in_flight)
     if last.load is None or first.load is None or last.load <= first.load:
         return None
     return (last.in_flight - first.in_flight) / (last.load - first.load)

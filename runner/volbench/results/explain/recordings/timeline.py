@@ -71,7 +71,7 @@ def explain_timeline(
     volume: str,
     window: DayWindow | None,
     instance: str = "",
-    beside: Sequence[Recorded] = (),
+    companions: Sequence[Recorded] = (),
 ) -> TimelineExplanation:
     """Findings of a timeline.
 
@@ -110,8 +110,10 @@ def explain_timeline(
     ]
     if episode is not None and span is None:
         span = (episode.t0_s, episode.t1_s)
-    found = explained_case.device
-    rows = finding_rows((found.entity if found is not None else "") or name, STEP, {name: explained})
+    device_explained = explained_case.device
+    rows = finding_rows(
+        (device_explained.entity if device_explained is not None else "") or name, STEP, {name: explained}
+    )
     rows, refuted = without_refuted(
         rows,
         case,
@@ -122,7 +124,7 @@ def explain_timeline(
         rows, unplaced = _without_comparisons(rows)
         notes += unplaced
     notes += refuted
-    queue = queue_of_clients(explained_case, client_count([*recordings, *beside]))
+    queue = queue_of_clients(explained_case, client_count([*recordings, *companions]))
     if queue is not None and queue.has_most_clients and not any(row.cause in OF_VOLUME for row in rows):
         notes.append(queue.text)
     notes += [
@@ -132,15 +134,15 @@ def explain_timeline(
         *explained.notes,
         *_not_recorded(explained_case),
     ]
-    known = all(recording.interval_known for recording in recordings)
+    has_intervals = all(recording.interval_known for recording in recordings)
     return TimelineExplanation(
-        title=(found.entity if found is not None else "") or name,
+        title=(device_explained.entity if device_explained is not None else "") or name,
         timeline=timeline,
-        findings=tuple(row if known else _without_lengths(row) for row in without_acquittal(rows, queue)),
+        findings=tuple(row if has_intervals else _without_lengths(row) for row in without_acquittal(rows, queue)),
         notes=tuple(dict.fromkeys(notes)),
         clocked=timeline.clocked,
-        grid=case.whole,
-        device=device_of(case.whole, case.disk),
+        grid=case.cell_grid,
+        device=device_of(case.cell_grid, case.disk),
         window_s=span,
         episode=episode,
         levels=() if span is None else tuple(_levels(case, span)),
@@ -171,13 +173,15 @@ def devices(timeline: Timeline) -> set[str]:
 
 def _without_lengths(row: FindingRow) -> FindingRow:
     """A finding without what is a sum over time, of samples whose interval is not known."""
-    return row.model_copy(update={"evidence": tuple(one for one in row.evidence if one.metric not in _OF_LENGTH)})
+    return row.model_copy(
+        update={"evidence": tuple(item for item in row.evidence if item.metric not in _OF_LENGTH)}
+    )
 
 
 def _zone_is_assumed(timeline: Timeline) -> bool:
     """Whether the vendor's times, which are UTC, were put on those of a host whose zone nothing tells."""
-    clocked = [one for one in timeline.recordings.values() if one.clocked]
-    return not timeline.zone and len({one.midnight_epoch_s is None for one in clocked}) > 1
+    clocked = [recording for recording in timeline.recordings.values() if recording.clocked]
+    return not timeline.zone and len({recording.midnight_epoch_s is None for recording in clocked}) > 1
 
 
 def _without_comparisons(rows: Sequence[FindingRow]) -> tuple[tuple[FindingRow, ...], list[str]]:
@@ -197,10 +201,10 @@ def _text_of(clocked: bool) -> Callable[[float], str]:
 def _of_device(case: Case, device: str) -> Case:
     if not device:
         return _of_known_waits(case)
-    there = {key.entity for key in case.grid.columns if key.metric in ("reads_per_s", "operations_per_s")}
-    if device not in there:
+    present = {key.entity for key in case.grid.columns if key.metric in ("reads_per_s", "operations_per_s")}
+    if device not in present:
         raise UsageError(
-            f"the recording has no device {device!r}", evidence=f"devices: {', '.join(sorted(there - {''}))}"
+            f"the recording has no device {device!r}", evidence=f"devices: {', '.join(sorted(present - {''}))}"
         )
     return replace(case, disk=device)
 
@@ -244,18 +248,18 @@ def _which_device(case: Case, *, is_chosen: bool) -> Iterator[str]:
 
 def _of_other_devices(case: Case) -> Iterator[str]:
     """Say of each other device what it shows: the one with the most operations need not be the one that waits."""
-    chosen = device_of(case.whole, case.disk)
+    chosen = device_of(case.cell_grid, case.disk)
     if chosen is None or chosen.source != "diskstats":
         return
-    found = {
+    candidates = {
         entity: device
         for metric in (Diskstats.reads_per_s, Diskstats.operations_per_s)
-        for entity in case.whole.entities(*metric)
-        if entity != chosen.entity and (device := device_of(case.whole, entity)) is not None
+        for entity in case.cell_grid.entities(*metric)
+        if entity != chosen.entity and (device := device_of(case.cell_grid, entity)) is not None
     }
-    for entity, other in sorted(found.items())[:OTHER_DEVICES_MAX]:
-        rate, same = median(other.iops), median(np.abs(other.iops - chosen.iops))
-        if not rate or same is None or same <= SAME_RATE * rate or (other.await_ms is None):
+    for entity, candidate in sorted(candidates.items())[:OTHER_DEVICES_MAX]:
+        rate, same = median(candidate.iops), median(np.abs(candidate.iops - chosen.iops))
+        if not rate or same is None or same <= SAME_RATE * rate or (candidate.await_ms is None):
             continue  # idle, or the same operations a layer above or below
         named = [
             finding.cause
@@ -269,7 +273,7 @@ def _of_other_devices(case: Case) -> Iterator[str]:
 def _explained(case: Case, span: tuple[float, float] | None) -> tuple[Case, Explanation, Episode | None]:
     """The case as it was explained: its window, else all of it, else the episode where all of it names nothing."""
     if span is not None:
-        windowed = replace(case, grid=case.whole.within(*span))
+        windowed = replace(case, grid=case.cell_grid.within(*span))
         return windowed, explain_case(windowed), None
     explained = explain_case(case)
     latency = next(
@@ -280,7 +284,7 @@ def _explained(case: Case, span: tuple[float, float] | None) -> tuple[Case, Expl
     episode = find_episode(case.grid, waits if latency is None else latency)
     if episode is None or any(finding.cause != STALL for finding in explained.findings):
         return case, explained, episode
-    windowed = replace(case, grid=case.whole.within(episode.t0_s, episode.t1_s))
+    windowed = replace(case, grid=case.cell_grid.within(episode.t0_s, episode.t1_s))
     if len(windowed.grid) < SAMPLES_MIN:
         return case, explained, episode
     of_episode = explain_case(windowed)
@@ -288,7 +292,7 @@ def _explained(case: Case, span: tuple[float, float] | None) -> tuple[Case, Expl
 
 
 def _levels(case: Case, span: tuple[float, float]) -> Iterator[Level]:
-    middle = case.whole.t_s - case.whole.width_s / 2
+    middle = case.cell_grid.t_s - case.cell_grid.width_s / 2
     during = (middle > span[0]) & (middle <= span[1])
     if not during.any():
         return
@@ -299,7 +303,7 @@ def _levels(case: Case, span: tuple[float, float]) -> Iterator[Level]:
         "CPUs busy": (None if user is None or system is None else 100 * (user + system), "%"),
         "waiting for I/O": (_percent(case.at(CPU.iowait_ratio)), "%"),
     }
-    yield from levels(case.whole, device_of(case.whole, case.disk), during, columns)
+    yield from levels(case.cell_grid, device_of(case.cell_grid, case.disk), during, columns)
 
 
 def _percent(values: Floats | None) -> Floats | None:

@@ -178,11 +178,11 @@ def _short_rows(case: Case) -> list[EvidenceRow]:
     sync_ms = slowest_sync_ms(case)
     if sync_ms is None:
         return []
-    part = short_sync(case) if sync_ms >= limit.SYNC_SLOW_MS else None
-    if part is not None:
+    by_volume = short_sync(case) if sync_ms >= limit.SYNC_SLOW_MS else None
+    if by_volume is not None:
         text = (
             f"an fsync of a log takes {number(sync_ms)} ms, of which a write and a flush of the volume are"
-            f" {number(part.sync_ms)} ms: CPUs are saturated, and the rest is waiting for them"
+            f" {number(by_volume.sync_ms)} ms: CPUs are saturated, and the rest is waiting for them"
         )
         return [row("sync_ms", sync_ms, "ms", text)]
     text = (

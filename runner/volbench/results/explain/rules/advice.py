@@ -221,8 +221,8 @@ def p95_text(
     if needed is None:
         return ""
     if needed.likely is None:
-        what = "latency" if resource is None else "rate"
-        return f"{goal} no {what} is enough by this estimate: CPUs, or waits one after the other, limit first."
+        quality = "latency" if resource is None else "rate"
+        return f"{goal} no {quality} is enough by this estimate: CPUs, or waits one after the other, limit first."
     if not needed.decides:
         better = "a faster volume" if resource is None else "a volume that has more"
         return (
@@ -230,7 +230,7 @@ def p95_text(
             " --volume NAME=SPEC."
         )
 
-    def shown(value: float | None) -> str:
+    def with_unit(value: float | None) -> str:
         if value is None:
             return "?"
         return f"{number(1000 / value)} ms" if resource is None else amount(value, resource)
@@ -239,8 +239,8 @@ def p95_text(
     if level is not None and needed.least == level:  # it was too little
         bound = "more than"
     return (
-        f"{goal} {verb} about {shown(needed.likely)} ({bound} {shown(needed.least)}, surely enough"
-        f" {shown(needed.enough)}; estimated)."
+        f"{goal} {verb} about {with_unit(needed.likely)} ({bound} {with_unit(needed.least)}, surely enough"
+        f" {with_unit(needed.enough)}; estimated)."
     )
 
 
@@ -268,9 +268,9 @@ def cpus_for_p95(*, clients: int, latency_s: float, cpu_s: float, queued_s: floa
         return None
 
     return Needed(
-        least=fewest(lambda one: one.rate_max),
-        likely=fewest(lambda one: one.rate),
-        enough=fewest(lambda one: one.rate_min),
+        least=fewest(lambda bounds: bounds.rate_max),
+        likely=fewest(lambda bounds: bounds.rate),
+        enough=fewest(lambda bounds: bounds.rate_min),
     )
 
 

@@ -56,7 +56,7 @@ def _of_p95(measured: MeasuredResponse) -> str:
     check = measured.tails.get(_P95)
     if check is None:
         return ""
-    why = check.reason or (
+    reason = check.reason or (
         f"by the response it would follow the mean, off by at most {percent(check.error_max)} on this run"
     )
-    return f" The estimate for half of p95 is from the load's demand, since the response is of the mean: {why}."
+    return f" The estimate for half of p95 is from the load's demand, since the response is of the mean: {reason}."

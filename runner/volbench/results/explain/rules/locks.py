@@ -102,7 +102,7 @@ def metadata_locks(case: Case) -> Iterator[Cause]:
     share = 0.0 if budget is None else budget.share("table_locks")
     if budget is None or share < limit.METADATA_LOCK_SHARE_MIN:
         return
-    waiting = mean(budget.parts["table_locks"]) or 0.0
+    waiting = mean(budget.seconds["table_locks"]) or 0.0
     yield _counted(
         case,
         METADATA_LOCKS,
@@ -153,23 +153,23 @@ def _standing(case: Case, cause: str) -> Iterator[Cause]:
     By Little's law for the sessions, N that wait on average, of C that may, are N / C of their time. C are the
     load's clients, or else the sessions that run.
     """
-    metric, what, least = _GAUGES[cause]
+    metric, noun, least = _GAUGES[cause]
     gauge, running = case.at(metric), case.at(Innodb.threads_running)
     if gauge is None or running is None:
         return
-    known = np.isfinite(running)
-    waiting = np.where(known, np.nan_to_num(gauge), 0.0)
-    others = np.maximum(np.where(known, running, 1.0) - 1, waiting)  # of those that run, one asks
-    clients = np.full(len(waiting), float(case.threads)) if case.threads else others
-    whole = float(clients[known].sum())
-    share = float(np.minimum(waiting, clients)[known].sum()) / whole if whole > 0 else 0.0
+    finite = np.isfinite(running)
+    waiting = np.where(finite, np.nan_to_num(gauge), 0.0)
+    possible = np.maximum(np.where(finite, running, 1.0) - 1, waiting)  # of those that run, one asks
+    clients = np.full(len(waiting), float(case.threads)) if case.threads else possible
+    total = float(clients[finite].sum())
+    share = float(np.minimum(waiting, clients)[finite].sum()) / total if total > 0 else 0.0
     during = waiting > 0
     if share < least or int(during.sum()) < STANDING_SAMPLES:
         return
     sessions, inside = float(waiting[during].mean()), np.flatnonzero(during)
     begin_s, end_s = float(case.grid.t_s[inside[0]]) - case.grid.width_s, float(case.grid.t_s[inside[-1]])
     text = (
-        f"{number(sessions)} sessions at a time wait for {what}, from {clock(begin_s, case.clock_zero_s)} to"
+        f"{number(sessions)} sessions at a time wait for {noun}, from {clock(begin_s, case.clock_zero_s)} to"
         f" {clock(end_s, case.clock_zero_s)}; a wait that has not ended is in no statement's time"
     )
     yield Cause(

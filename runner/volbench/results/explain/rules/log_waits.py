@@ -143,7 +143,7 @@ def storage_share_max(case: Case) -> float | None:
     than `log_wait_max`.
     """
     budget = case.budget
-    if budget is None or "data_reads" not in budget.parts or not budget.hides_commits:
+    if budget is None or "data_reads" not in budget.seconds or not budget.hides_commits:
         return case.storage_share
     hidden = log_wait_max(case)
     return None if hidden is None else min(1.0, budget.storage_share + min(hidden, budget.no_wait))

@@ -17,7 +17,15 @@ from volbench.results.explain.cause import VOLUME_CHANGES_LITTLE, Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.layers import stretches
 from volbench.results.explain.evidence.network import RESEND_S, NetworkAccount, network_account
-from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, HELD, SYNCS_ON_CPUS, WAY, Rule
+from volbench.results.explain.rule import (
+    CLIENT_BUSY,
+    CLIENT_HELD,
+    CONNECTION,
+    CPUS,
+    SERVER_HELD,
+    SYNCS_ON_CPUS,
+    Rule,
+)
 from volbench.results.explain.rules.shared_evidence import effect_rows, loss_rows
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Mask, mean, median, quantile
@@ -87,7 +95,7 @@ _DECIDE = (
     "the CPUs are saturated, and an empty statement that waits for one would look alike; this decides: the same run"
     " while the client's machine has CPUs to spare"
 )
-_HELD = (
+_PAUSED = (
     "Something between client and server stands still at times: a proxy or a firewall that is overloaded, a pause"
     " of the server's machine, packets that the server's side sends again (nstat -az TcpRetransSegs on its host)."
 )
@@ -100,7 +108,7 @@ _TOO_MANY = 1.25
 def network_findings(case: Case) -> Iterator[Cause]:
     """A server that is far away, and a connection that stalls at times."""
     account = network_account(case.grid, threads=case.threads, rate=case.rate)
-    if account is not None and not case.beside:
+    if account is not None and not case.concurrent:
         yield from _latency(case, account)
         yield from _stalls(case, account)
 
@@ -199,7 +207,7 @@ def _stalls(case: Case, account: NetworkAccount) -> Iterator[Cause]:
             *((row("decide", None, "1", _DECIDE),) if doubtful else ()),
         ),
         one_of_two=doubtful,
-        advice=_LOST if counted else _HELD,
+        advice=_LOST if counted else _PAUSED,
         volume_advice=VOLUME_CHANGES_LITTLE,
     )
 
@@ -257,7 +265,7 @@ def _outside_row(account: NetworkAccount) -> Iterator[EvidenceRow]:
 def _statements_each(case: Case, account: NetworkAccount) -> float | None:
     """Statements of a transaction."""
     tps = case.at(Client.tps)
-    total = 0.0 if tps is None else float(np.nansum(tps[account.known]))
+    total = 0.0 if tps is None else float(np.nansum(tps[account.counted]))
     return float(account.statements_per_s.sum()) / total if total > 0 else None
 
 
@@ -282,8 +290,8 @@ def _nearer(case: Case, account: NetworkAccount, far: Mask) -> str:
 
 
 def _in_grid(account: NetworkAccount, intervals: Mask) -> Mask:
-    during = np.zeros(len(account.known), dtype=np.bool_)
-    during[account.known] = intervals
+    during = np.zeros(len(account.counted), dtype=np.bool_)
+    during[account.counted] = intervals
     return during
 
 
@@ -299,10 +307,10 @@ def _span(case: Case, window_s: tuple[float, float]) -> str:
 
 RULES = (
     Rule(
-        name=WAY,
+        name=CONNECTION,
         causes=frozenset({LATENCY, STALLS}),
         find=network_findings,
         yields_to=frozenset({CLIENT_BUSY, CLIENT_HELD}),
-        one_of_two_with=frozenset({CPUS, HELD, SYNCS_ON_CPUS}),
+        one_of_two_with=frozenset({CPUS, SERVER_HELD, SYNCS_ON_CPUS}),
     ),
 )

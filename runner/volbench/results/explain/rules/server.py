@@ -18,11 +18,11 @@ from volbench.results.explain.accounts.redo import (
     whole_variable,
 )
 from volbench.results.explain.case import Case
+from volbench.results.explain.case_input import ConcurrentActivity
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.cliffs import rank_sum_z
 from volbench.results.explain.evidence.layers import device_flow, server_flow, time_above_ms
-from volbench.results.explain.given import ConcurrentActivity
 from volbench.results.explain.rule import CLIENT_BUSY, Rule
 from volbench.results.explain.rules.advice import pool_text, redo_text
 from volbench.results.explain.rules.host.processors import CLIENT_SATURATED, MORE_FOR_CLIENT
@@ -211,7 +211,11 @@ def _pool(case: Case) -> Iterator[Cause]:
         return
     misses, reads = case.at(Innodb.buffer_pool_miss_ratio), case.at(Innodb.pages_read_per_s)
     pool, page = (whole_variable(case, name) for name in ("innodb_buffer_pool_size", "innodb_page_size"))
-    alone = ~np.logical_or.reduce([_during(case, beside) for beside in case.beside]) if case.beside else None
+    alone = (
+        ~np.logical_or.reduce([_during(case, activity) for activity in case.concurrent])
+        if case.concurrent
+        else None
+    )
     span = slice(None) if alone is None else alone
     share = _read_share(case, span)
     if misses is None or reads is None or share is None or pool is None:
@@ -279,8 +283,8 @@ def _interference(case: Case) -> Iterator[Cause]:
 
     A closed loop shows it in its throughput, a load at a fixed rate in its latency.
     """
-    for beside in case.beside:
-        effects = [_effect(case, beside, name) for name in _EFFECTS]
+    for activity in case.concurrent:
+        effects = [_effect(case, activity, name) for name in _EFFECTS]
         effects_known = [effect for effect in effects if effect is not None]
         worst = _worst([effect for effect in effects_known if not effect.is_of_few]) or _worst(effects_known)
         if worst is None:
@@ -290,8 +294,8 @@ def _interference(case: Case) -> Iterator[Cause]:
         yield Cause(
             cause="interference.backup",
             decided_by="before and after",
-            window_s=(max(beside.t0_s, case.window_s[0]), min(beside.t1_s, case.window_s[1])),
-            share=worst.loss * case.clients_share_of(_during(case, beside)),
+            window_s=(max(activity.t0_s, case.window_s[0]), min(activity.t1_s, case.window_s[1])),
+            share=worst.loss * case.clients_share_of(_during(case, activity)),
             of_clients=True,
             checks=(True, worst.beyond_noise, worst.samples >= 20 or None),
             evidence=(
@@ -299,11 +303,11 @@ def _interference(case: Case) -> Iterator[Cause]:
                     "loss",
                     worst.loss,
                     "1",
-                    f"{beside.name} ran from {clock(beside.t0_s, case.clock_zero_s)} to"
-                    f" {clock(beside.t1_s, case.clock_zero_s)}: {effects_text}",
+                    f"{activity.name} ran from {clock(activity.t0_s, case.clock_zero_s)} to"
+                    f" {clock(activity.t1_s, case.clock_zero_s)}: {effects_text}",
                 ),
             ),
-            advice=f"Move {beside.name} out of the busy hours or to a replica, throttle it, or take volume"
+            advice=f"Move {activity.name} out of the busy hours or to a replica, throttle it, or take volume"
             " snapshots.",
         )
 
@@ -335,15 +339,15 @@ def _worst(effects: Sequence[_Effect]) -> _Effect | None:
 def _read_share(case: Case, span: Mask | slice) -> float | None:
     """Share of statement time that reads of data files took, in a part of the window."""
     budget = case.budget
-    if budget is None or "data_reads" not in budget.parts:
+    if budget is None or "data_reads" not in budget.seconds:
         return None
     total = float(np.nansum(budget.statement_s[span]))
-    return min(1.0, float(np.nansum(budget.parts["data_reads"][span])) / total) if total > 0 else None
+    return min(1.0, float(np.nansum(budget.seconds["data_reads"][span])) / total) if total > 0 else None
 
 
-def _during(case: Case, beside: ConcurrentActivity) -> Mask:
+def _during(case: Case, activity: ConcurrentActivity) -> Mask:
     middle = case.grid.t_s - case.grid.width_s / 2
-    return (middle > beside.t0_s) & (middle <= beside.t1_s)
+    return (middle > activity.t0_s) & (middle <= activity.t1_s)
 
 
 def _are_few(case: Case, during: Mask) -> bool:
@@ -353,11 +357,11 @@ def _are_few(case: Case, during: Mask) -> bool:
     return slowest is not None and slowest * case.grid.width_s < P95_TRANSACTIONS_MIN
 
 
-def _effect(case: Case, beside: ConcurrentActivity, metric: NamedMetric) -> _Effect | None:
+def _effect(case: Case, activity: ConcurrentActivity, metric: NamedMetric) -> _Effect | None:
     values = case.at(metric)
     if values is None:
         return None
-    during = _during(case, beside)
+    during = _during(case, activity)
     counts = [int(np.isfinite(values[span]).sum()) for span in (during, ~during)]
     with_it, without = median(values[during]), median(values[~during])
     if min(counts) < limit.INTERFERENCE_SAMPLES or not with_it or not without:

@@ -98,9 +98,9 @@ def effect_rows(case: Case, during: Mask, *, without: Mask | None = None) -> Ite
 
 def waited_operation(case: Case) -> str:
     """What sessions wait for at the volume, as a noun: reads or writes alone where that is known."""
-    known = case.waited_device is not case.device
+    has_direction = case.waited_device is not case.device
     return {"read": "a read", "write": "a write"}.get(
-        (case.waited_direction or "") if known else "", "an operation"
+        (case.waited_direction or "") if has_direction else "", "an operation"
     )
 
 

@@ -103,7 +103,7 @@ def has_limits(case: Case) -> bool:
     A limit of I/O of the server's control group, or what no figure shows but that tasks wait for I/O and no disk is
     busy, between the stands as well.
     """
-    limits = [maximum for way in DIRECTIONS for maximum in configured_limits(case.grid, way).values()]
+    limits = [maximum for direction in DIRECTIONS for maximum in configured_limits(case.grid, direction).values()]
     if any(bool(np.isfinite(maximum).any()) for maximum in limits):
         return True
     around = stands_of(case).around(len(case.grid))

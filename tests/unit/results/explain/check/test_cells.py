@@ -157,7 +157,7 @@ def test_no_advice_acquits_the_volume_next_to_a_cause_that_a_faster_one_helps(ca
     for cells in ({"1": both}, {"1": both, "2": CPUS, "3": second}):
         advice = {found.cause: found.advice for found in finding_rows("a", "load", cells)}
         assert advice == {"interference.cpu": "Move them.", cause: "Do that."}
-    (alone,) = finding_rows("a", "load", {"1": CPUS}, beside=[cause])
+    (alone,) = finding_rows("a", "load", {"1": CPUS}, other_causes=[cause])
     assert alone.advice == "Move them."
 
 

@@ -33,7 +33,7 @@ def case(
     }
     grid = align(series)
     known = {"latency_ms_p95": p95_ms} | ({} if mean_ms is None else {"latency_ms_mean": mean_ms})
-    return Case(name="load", grid=grid, whole=grid, threads=10, rate=rate, cpus=2, latency_ms=known)
+    return Case(name="load", grid=grid, cell_grid=grid, threads=10, rate=rate, cpus=2, latency_ms=known)
 
 
 def rebuilt_ms(

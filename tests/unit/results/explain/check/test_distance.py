@@ -40,7 +40,7 @@ def case_of(figures: Figures, **facts: Any) -> Case:
         for (source, metric, entity), value in {**FAR, **figures}.items()
     }
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
-    return Case(name="load", grid=grid, whole=grid, **{"threads": 10, "cpus": 2, **facts})
+    return Case(name="load", grid=grid, cell_grid=grid, **{"threads": 10, "cpus": 2, **facts})
 
 
 def far(trip_ms: float) -> Cause:

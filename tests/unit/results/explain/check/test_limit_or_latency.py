@@ -84,7 +84,7 @@ def test_what_takes_as_long_without_a_queue_waits_in_none(alone_ms: float, expec
     """A read takes 80 ms with eight in flight, elsewhere in the cell alone_ms with one."""
     case = case_of(waiting(100.0))
     quiet = case_of(waiting(10.0, 0.5, alone_ms, util_ratio=0.5))
-    assert bool(against(replace(case, whole=quiet.grid))) is expected
+    assert bool(against(replace(case, cell_grid=quiet.grid))) is expected
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def case_of(waits: float | None, user: float = 0.4, kernel: float = 0.55) -> Cas
         for (source, metric, entity), value in figures.items()
     }
     grid = Grid(t_s=np.arange(1.0, SECONDS + 1), width_s=1.0, columns=columns)
-    return Case(name="load", grid=grid, whole=grid, threads=8, cpus=2)
+    return Case(name="load", grid=grid, cell_grid=grid, threads=8, cpus=2)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def case(
             t_s=t_s, value=np.full(len(t_s), value)
         )
     grid = align({key: item for key, item in result.items() if np.isfinite(item.value).any()})
-    return Case(name="load", grid=grid, whole=grid, threads=load.threads, cpus=8, **more)  # type: ignore[arg-type]
+    return Case(name="load", grid=grid, cell_grid=grid, threads=load.threads, cpus=8, **more)  # type: ignore[arg-type]
 
 
 def finding(
@@ -75,7 +75,7 @@ def test_a_moment_of_small_writes_is_not_what_a_volume_serves(writes: list[float
         for metric, values in (("writes_per_s", writes), ("reads_per_s", [0.0] * len(writes)))
     }
     grid = align(series)
-    served = most_served(Case(name="load", grid=grid, whole=grid, threads=1, cpus=8))
+    served = most_served(Case(name="load", grid=grid, cell_grid=grid, threads=1, cpus=8))
     assert served["iops"] == pytest.approx(most, rel=0.01)
 
 

@@ -156,7 +156,7 @@ def _limit_of_group(
     spans = stretches(during, gap=max(2, round(GAP_S / case.grid.width_s)), least=limit.LIMIT_MET_SAMPLES)
     if not spans:
         return None
-    set_all_along, free = set_and_free(maximum, known=np.isfinite(carried))
+    set_all_along, free = set_and_free(maximum, was_read=np.isfinite(carried))
     during = during | (set_all_along & (np.nan_to_num(carried) >= _NEAR * np.nan_to_num(maximum, nan=np.inf)))
     limited = case if during.all() else replace(case, grid=case.grid.where(during))
     lost = _lost(limited, direction)
@@ -211,7 +211,7 @@ def _limited(case: Case, carried: Floats, maximum: Floats, lost: LostTime | None
             return nothing
     if limited_all_along:
         return finite if lost is not None else nothing
-    set_all_along, free = set_and_free(maximum, known=np.isfinite(carried))
+    set_all_along, free = set_and_free(maximum, was_read=np.isfinite(carried))
     slower = [effect.slowdown for effect in effect_rows(case, set_all_along, without=free) if effect.is_worse]
     return finite if slower and max(slower) >= _CLEAR_SLOWDOWN else nothing
 
@@ -243,7 +243,7 @@ def limit_met(carried: Floats, maximum: Floats) -> Mask:
     return met
 
 
-def set_and_free(maximum: Floats, *, known: Mask | None = None) -> tuple[Mask, Mask | None]:
+def set_and_free(maximum: Floats, *, was_read: Mask | None = None) -> tuple[Mask, Mask | None]:
     """Intervals with a limit all along, and those wholly without it, shape (buckets,); None: there are none.
 
     Args:
@@ -256,8 +256,8 @@ def set_and_free(maximum: Floats, *, known: Mask | None = None) -> tuple[Mask, M
     finite = np.isfinite(maximum)
     before = np.concatenate([finite[:1], finite[:-1]])
     free: Mask = ~finite & ~before
-    if known is not None:
-        free &= known
+    if was_read is not None:
+        free &= was_read
     return finite & before, free if free.any() else None
 
 
@@ -311,10 +311,10 @@ def _unnamed(case: Case, lost: LostTime) -> Cause | None:
 
 def _held_rows(case: Case) -> Iterator[EvidenceRow]:
     """That tasks wait for I/O while no disk has any, where they do so for much of the time."""
-    held = held_above(case.grid)
-    if held is not None and is_held_above(case.grid):
-        text = f"in {percent(held)} of the time, at least, a task waits for I/O while no disk is busy (PSI)"
-        yield row("held_above_ratio", held, "1", text)
+    share = held_above(case.grid)
+    if share is not None and is_held_above(case.grid):
+        text = f"in {percent(share)} of the time, at least, a task waits for I/O while no disk is busy (PSI)"
+        yield row("held_above_ratio", share, "1", text)
 
 
 def _lost_in_stands_only(case: Case, direction: Direction) -> bool:

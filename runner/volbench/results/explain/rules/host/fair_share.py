@@ -34,8 +34,8 @@ def _fair_cpus(case: Case, account: CpuAccount, side: str) -> tuple[float, float
 def _waiting_side(case: Case) -> str:
     """Who of the cell runs and waits for CPUs longer; CELL where its processes were counted together."""
     uses = {side: task_use(case.grid, side) for side in _SIDES}
-    known = {side: mean(use.used + use.delay) or 0.0 for side, use in uses.items() if use is not None}
-    return max(known, key=lambda side: known[side]) if len(known) == len(_SIDES) else CELL
+    by_side = {side: mean(use.used + use.delay) or 0.0 for side, use in uses.items() if use is not None}
+    return max(by_side, key=lambda side: by_side[side]) if len(by_side) == len(_SIDES) else CELL
 
 
 def may_be_held(case: Case, account: CpuAccount) -> str | None:

@@ -136,7 +136,7 @@ def foreign_findings(case: Case) -> list[Cause]:
             checks=checks,
             evidence=(
                 *_flow_rows(case, flow, active, bounded=bounded),
-                *_shown(effects, worst),
+                *_clear_rows(effects, worst),
                 *loss_rows(effects),
                 *_cpu_rows(cpus),
                 *doubts,
@@ -163,10 +163,10 @@ def _at_cpus(case: Case, active: Mask, worst: Effect | None) -> float:
     return min(1.0, max(0.0, cpu_part_of_rise(case, active) or 0.0))
 
 
-def _cpu_rows(part: float) -> Iterator[EvidenceRow]:
-    if part >= CPUS_SHOWN_MIN:
-        text = f"{percent(part)} of what a transaction took longer is running and waiting for CPUs, and no I/O"
-        yield row("cpu_of_rise", part, "1", text)
+def _cpu_rows(share: float) -> Iterator[EvidenceRow]:
+    if share >= CPUS_SHOWN_MIN:
+        text = f"{percent(share)} of what a transaction took longer is running and waiting for CPUs, and no I/O"
+        yield row("cpu_of_rise", share, "1", text)
 
 
 def _doubt_rows(case: Case, flow: ForeignFlow, active: Mask) -> Iterator[EvidenceRow]:
@@ -259,7 +259,7 @@ def own_tool_intervals(case: Case) -> Mask:
     if not step_kind(case.kind).transactions:  # a dump, a restore, a cold read: its files may lie on the volume
         return ~mask
     middle = case.grid.t_s - case.grid.width_s / 2
-    for tool in case.beside:
+    for tool in case.concurrent:
         if tool.name not in LOGICAL_TOOLS and tool.name not in SERVERS_OWN:
             mask |= (middle > tool.t0_s - case.grid.width_s) & (middle <= tool.t1_s + case.grid.width_s)
     return mask
@@ -267,11 +267,11 @@ def own_tool_intervals(case: Case) -> Mask:
 
 def _without_own_tools(case: Case, flow: ForeignFlow) -> ForeignFlow:
     """Without the writes of a logical dump, whose files may lie on the volume: its reads are the server's own."""
-    if not any(tool.name in LOGICAL_TOOLS for tool in case.beside) or case.device is None:
+    if not any(tool.name in LOGICAL_TOOLS for tool in case.concurrent) or case.device is None:
         return flow
     middle = case.grid.t_s - case.grid.width_s / 2
     during = np.zeros(len(case.grid), dtype=np.bool_)
-    for tool in case.beside:
+    for tool in case.concurrent:
         during |= (middle > tool.t0_s - case.grid.width_s) & (middle <= tool.t1_s + case.grid.width_s)
     reads = np.where(during, 0.0, 1.0)
     device_reads = np.zeros(len(case.grid)) if case.device.reads is None else np.nan_to_num(case.device.reads)
@@ -308,8 +308,8 @@ def _flow_rows(case: Case, flow: ForeignFlow, active: Mask, *, bounded: bool) ->
     when = "all the time"
     if bounded:
         seconds = float(np.count_nonzero(active)) * case.grid.width_s
-        part = f"in {number(seconds)} s " if seconds < MOST_OF * (end_s - start_s) else ""  # it came and went
-        when = f"{part}from {clock(start_s, case.clock_zero_s)} to {clock(end_s, case.clock_zero_s)}"
+        of_span = f"in {number(seconds)} s " if seconds < MOST_OF * (end_s - start_s) else ""  # it came and went
+        when = f"{of_span}from {clock(start_s, case.clock_zero_s)} to {clock(end_s, case.clock_zero_s)}"
     text = f"{when} the device serves {' and '.join(pieces) or 'operations'} that this server never sent"
     yield row("foreign_operations_per_s", mean(flow.operations[active]), "1/s", text)
     yield row(
@@ -325,18 +325,18 @@ def _part_of_device(case: Case, flow: ForeignFlow, active: Mask) -> float:
     device = case.device
     if device is None:
         return 0.0
-    parts = []
+    shares = []
     discards = float(flow.discards[active].sum())
-    for foreign, values, beside in (
+    for foreign, values, discarded in (
         (flow.operations, device.iops, discards),
         (flow.mib_per_s, device.mib_per_s, 0.0),
     ):
-        total = 0.0 if values is None else float(np.nansum(values[active])) + beside
-        parts.append(float(foreign[active].sum()) / total if total > 0 else 0.0)
-    return min(1.0, max(parts))
+        total = 0.0 if values is None else float(np.nansum(values[active])) + discarded
+        shares.append(float(foreign[active].sum()) / total if total > 0 else 0.0)
+    return min(1.0, max(shares))
 
 
-def _shown(effects: list[Effect], worst: Effect | None) -> list[EvidenceRow]:
+def _clear_rows(effects: list[Effect], worst: Effect | None) -> list[EvidenceRow]:
     """The effects that are clear; the first where none is."""
     clear = [effect.evidence for effect in effects if effect.is_worse]
     return clear or [effect.evidence for effect in effects[:1] if worst is None]
@@ -382,8 +382,8 @@ def _sufficient(case: Case, flow: ForeignFlow, active: Mask) -> float:
     operation with a flush, a seek or many bytes costs some times as much, COSTLIER times at most: of what the
     device does, others then have at most COSTLIER * s / (1 - s + COSTLIER * s).
     """
-    part = _part_of_device(case, flow, active)
-    return COSTLIER * part / (1 - part + COSTLIER * part)
+    foreign_share = _part_of_device(case, flow, active)
+    return COSTLIER * foreign_share / (1 - foreign_share + COSTLIER * foreign_share)
 
 
 def _behind_others(case: Case, flow: ForeignFlow) -> Floats:
@@ -403,8 +403,8 @@ def _behind_others(case: Case, flow: ForeignFlow) -> Floats:
 def _queueing_part(case: Case, active: Mask) -> float:
     """Of an operation's waiting time, the part beyond what one takes without a queue; 1 where that is not known."""
     least, waits = case.base_await_of_all_ms, None if case.device is None else case.device.await_ms
-    taken = None if waits is None else median(waits[active])
-    return 1.0 if least is None or not taken else max(0.0, 1 - least / taken)
+    waited_ms = None if waits is None else median(waits[active])
+    return 1.0 if least is None or not waited_ms else max(0.0, 1 - least / waited_ms)
 
 
 RULES = (

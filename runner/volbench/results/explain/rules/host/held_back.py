@@ -20,7 +20,7 @@ from volbench.results.explain.evidence.processors import (
     held_tasks,
     task_use,
 )
-from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, HELD, SYNCS_ON_CPUS, Rule
+from volbench.results.explain.rule import CLIENT_BUSY, CLIENT_HELD, CPUS, SERVER_HELD, SYNCS_ON_CPUS, Rule
 from volbench.results.explain.rules.host.processors import CLIENT_SATURATED, MORE_FOR_CLIENT, SIDES
 from volbench.results.explain.wording import number, percent, row
 from volbench.results.stats.grid import Floats, mean
@@ -57,15 +57,15 @@ CAUSES = (
 
 def held_client(case: Case) -> list[Cause]:
     """The load that something holds back, where that is sure: it says nothing of the server then."""
-    return [one for one in _held(case) if one.cause == CLIENT_SATURATED and not one.one_of_two]
+    return [cause for cause in _held_causes(case) if cause.cause == CLIENT_SATURATED and not cause.one_of_two]
 
 
 def held_findings(case: Case) -> list[Cause]:
     """The server that something holds back, or one of the two."""
-    return [one for one in _held(case) if one.cause != CLIENT_SATURATED or one.one_of_two]
+    return [cause for cause in _held_causes(case) if cause.cause != CLIENT_SATURATED or cause.one_of_two]
 
 
-def _held(case: Case) -> list[Cause]:
+def _held_causes(case: Case) -> list[Cause]:
     """Whom something holds back from idle CPUs: the server, the load, or one of the two.
 
     Where both are held, the loop waits for the one that is held for longer. A counted quota of the group that both
@@ -74,18 +74,18 @@ def _held(case: Case) -> list[Cause]:
     if case.is_served or (case.is_throttled and case.server_throttled == case.shared_throttled):
         return []
     sides = {side: task_use(case.grid, side) for side in (CLIENT, SERVER)}
-    known = {side: use for side, use in sides.items() if use is not None}
-    if not known and (whole := task_use(case.grid, CELL)) is not None:
-        return [*_either(case, whole)]
-    shares = {side: share for side, use in known.items() if (share := _held_share(case, side, use)) is not None}
+    counted = {side: use for side, use in sides.items() if use is not None}
+    if not counted and (together := task_use(case.grid, CELL)) is not None:
+        return [*_either(case, together)]
+    shares = {side: share for side, use in counted.items() if (share := _held_share(case, side, use)) is not None}
     if not shares:
         return []
-    longest = max(shares, key=lambda side: (shares[side], mean(known[side].delay) or 0.0))
-    beside = [one for side in shares if side != longest for one in _rows(case, side, known[side])]
-    if beside:
-        beside.append(row("decide", None, "1", _DECIDE))
-    first = _finding(case, longest, known[longest], shares[longest])
-    return [replace(first, evidence=(*first.evidence, *beside))]
+    longest = max(shares, key=lambda side: (shares[side], mean(counted[side].delay) or 0.0))
+    second_rows = [item for side in shares if side != longest for item in _rows(case, side, counted[side])]
+    if second_rows:
+        second_rows.append(row("decide", None, "1", _DECIDE))
+    first = _finding(case, longest, counted[longest], shares[longest])
+    return [replace(first, evidence=(*first.evidence, *second_rows))]
 
 
 def _held_share(case: Case, side: str, use: TaskUse) -> float | None:
@@ -93,8 +93,8 @@ def _held_share(case: Case, side: str, use: TaskUse) -> float | None:
     busy = _busy(case)
     if busy is None or not case.threads:
         return None
-    held = held_tasks(use, busy, case.threads + OTHER_TASKS[side])
-    share = None if held is None else min(1.0, held / case.threads)
+    tasks = held_tasks(use, busy, case.threads + OTHER_TASKS[side])
+    share = None if tasks is None else min(1.0, tasks / case.threads)
     return share if share is not None and share >= limit.SHARE_MIN else None
 
 
@@ -107,11 +107,11 @@ def _busy(case: Case) -> Floats | None:
     return None if user is None or system is None else user + system
 
 
-def _either(case: Case, whole: TaskUse) -> Iterator[Cause]:
+def _either(case: Case, together: TaskUse) -> Iterator[Cause]:
     """One of the two where nobody counted them apart."""
-    share = _held_share(case, CELL, whole)
+    share = _held_share(case, CELL, together)
     for side in (SERVER, CLIENT) if share is not None else ():
-        yield _finding(case, side, whole, share, one_of_two=True)
+        yield _finding(case, side, together, share, one_of_two=True)
 
 
 def _finding(case: Case, side: str, use: TaskUse, share: float | None, *, one_of_two: bool = False) -> Cause:
@@ -151,7 +151,7 @@ RULES = (
         yields_to=frozenset({CLIENT_BUSY}),
     ),
     Rule(
-        name=HELD,
+        name=SERVER_HELD,
         causes=frozenset(SIDES.values()),
         find=held_findings,
         yields_to=frozenset({CLIENT_BUSY, CLIENT_HELD, CPUS, SYNCS_ON_CPUS}),

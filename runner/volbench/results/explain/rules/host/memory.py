@@ -143,12 +143,12 @@ def _rose(now: float, before: float) -> bool:
 
 
 def _balance_rows(reads: Flow, device: Device, during: Mask, since: float, before: float) -> Iterator[EvidenceRow]:
-    asked = mean(reads.rate[during]) or 0.0
+    of_server = mean(reads.rate[during]) or 0.0
     done = None if device.reads is None else mean(device.reads[during])
     text = (
         f"the device serves {percent(min(1.0, since))} of the bytes that the server's files read, before"
         f" {percent(before)}: what the page cache had is read from the volume ({number(done or 0.0)} reads/s for"
-        f" {number(asked)} of the server)"
+        f" {number(of_server)} of the server)"
     )
     yield row("device_share", since, "1", text)
 

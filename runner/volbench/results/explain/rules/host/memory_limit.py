@@ -56,12 +56,12 @@ def limit_findings(case: Case) -> Iterator[Cause]:
 
 def _events(case: Case) -> Floats | None:
     """How often a limit of the group, or of one around it, was met, a second."""
-    known = [
+    events = [
         column
         for metric in (CgroupMemory.high_events_per_s, CgroupMemory.max_events_per_s)
         if (column := case.at(metric, SERVER)) is not None
     ]
-    return np.asarray(np.sum(known, axis=0)) if known else None
+    return np.asarray(np.sum(events, axis=0)) if events else None
 
 
 def _waits(case: Case) -> tuple[Floats | None, Floats | None]:
@@ -80,12 +80,13 @@ def _rows(case: Case, events: Floats, waited: float, stopped: float) -> Iterator
     yield row("limit_events_per_s", mean(events), "1/s", text)
     text = f"tasks waited for memory in {percent(waited)} of the time, in {percent(stopped)} all that had work did"
     yield row("memory_some_ratio", waited, "1", text)
-    taken, again = (
+    reclaimed, again = (
         mean(case.at(metric, SERVER)) for metric in (CgroupMemory.reclaimed_mib_per_s, CgroupMemory.refaults_per_s)
     )
-    if taken is not None and again is not None:
+    if reclaimed is not None and again is not None:
         text = (
-            f"the kernel took back {number(taken)} MiB a second, and {number(again)} pages a second were read again"
+            f"the kernel took back {number(reclaimed)} MiB a second, and {number(again)} pages a second were read"
+            " again"
         )
         yield row("refaults_per_s", again, "1/s", text)
 

@@ -33,7 +33,7 @@ from volbench.results.explain.rules.shared_evidence import Effect, busy_rows, ef
 from volbench.results.explain.wording import clock, number, percent, row
 from volbench.results.stats.grid import Mask, mean, median
 
-SATURATED, CLIENT_SATURATED, OTHERS = "cpu.server_saturated", "cpu.client_saturated", "interference.cpu"
+SATURATED, CLIENT_SATURATED, OTHER_PROGRAMS = "cpu.server_saturated", "cpu.client_saturated", "interference.cpu"
 SIDES = {SERVER: SATURATED, CLIENT: CLIENT_SATURATED}
 """Whose CPUs run out -> the cause."""
 _GAP_S = 5.0
@@ -141,8 +141,8 @@ def cpus_explain_fall(case: Case, fallen: Mask) -> bool:
     Args:
         fallen: intervals in which the load did little, shape (buckets,).
     """
-    part = cpu_part_of_rise(case, fallen)
-    return part is not None and part >= _MOST_OF_RISE
+    share = cpu_part_of_rise(case, fallen)
+    return share is not None and share >= _MOST_OF_RISE
 
 
 def cpu_part_of_rise(case: Case, slower: Mask) -> float | None:
@@ -158,15 +158,15 @@ def cpu_part_of_rise(case: Case, slower: Mask) -> float | None:
     if account is None or account.delay is None or tps is None or not case.threads or case.rate is not None:
         return None
     runnable = account.own + account.delay
-    known = np.isfinite(runnable) & np.isfinite(tps)
+    finite = np.isfinite(runnable) & np.isfinite(tps)
     took = []
-    for intervals in (slower & known, ~slower & known):
+    for intervals in (slower & finite, ~slower & finite):
         rate = float(tps[intervals].sum())
         if rate <= 0:
             return None
         took.append((float(intervals.sum()) * case.threads / rate, float(runnable[intervals].sum()) / rate))
-    (whole, cpu), (whole_before, cpu_before) = took
-    return (cpu - cpu_before) / (whole - whole_before) if whole > whole_before else None
+    (total, cpu), (whole_before, cpu_before) = took
+    return (cpu - cpu_before) / (total - whole_before) if total > whole_before else None
 
 
 def _saturated(case: Case) -> Iterator[Cause]:
@@ -187,7 +187,7 @@ def _saturated(case: Case) -> Iterator[Cause]:
             _foreign_finding(case, account, None if cpu_share is None else cpu_share * by_others, cpu_share),
         )
         rows = (*fair_rows(case, account, side),)
-        yield from (replace(one, one_of_two=True, evidence=(*one.evidence, *rows)) for one in alike)
+        yield from (replace(cause, one_of_two=True, evidence=(*cause.evidence, *rows)) for cause in alike)
         return
     own_cpus = mean(case.at(Tasks.cpus_used, SERVER) if account is None else account.own)
     if (
@@ -201,7 +201,7 @@ def _saturated(case: Case) -> Iterator[Cause]:
     most = None if most is None else min(most, case.best_seconds_share or 1.0)  # by the seconds as busy
     if throttled and case.withheld_s is not None:
         most = min(case.withheld_s, 1.0 if most is None else most)  # nobody waits for a quota for longer
-    own, foreign = (None if most is None else most * part for part in (1 - by_others, by_others))
+    own, foreign = (None if most is None else most * share for share in (1 - by_others, by_others))
     if by_others < MOST_OF_CPUS or (own is not None and own >= limit.CPU_SHARE_MIN):
         yield _own_finding(case, own, cpu_share, throttled=throttled)
     named = by_others >= MOST_OF_CPUS or (foreign is not None and foreign >= limit.SHARE_MIN)
@@ -292,7 +292,7 @@ def _foreign_finding(case: Case, account: CpuAccount, share: float | None, cpu_s
     window_s = case.window_s if active is None or not bounded else _window(case, active)
     counted = account.delay is not None and case.cpu_cycle_share is not None
     return Cause(
-        cause=OTHERS,
+        cause=OTHER_PROGRAMS,
         decided_by="counted" if counted else "level",
         window_s=window_s,
         share=share,
@@ -360,9 +360,9 @@ def _lost_rows(account: CpuAccount) -> Iterator[EvidenceRow]:
     """What of the CPUs that the cell wanted others had."""
     if account.delay is None:
         return
-    wanted, lost, delay = (mean(values) or 0.0 for values in (account.wanted, account.lost, account.delay))
+    demanded, lost, delay = (mean(values) or 0.0 for values in (account.demanded, account.lost, account.delay))
     text = (
-        f"alone, this load would keep {number(wanted)} CPUs busy; others have {number(lost)} of them, while its"
+        f"alone, this load would keep {number(demanded)} CPUs busy; others have {number(lost)} of them, while its"
         f" tasks wait {number(delay)} s in each second for a CPU (schedstat)"
     )
     yield row("lost_cpus", lost, "1", text)
@@ -370,10 +370,12 @@ def _lost_rows(account: CpuAccount) -> Iterator[EvidenceRow]:
 
 def _quota_rows(case: Case) -> Iterator[EvidenceRow]:
     """That it is no quota of the server's own, where it has one."""
-    held = case.server_throttled
-    if held is not None:
-        text = f"the server's own CPU quota held it back in {percent(held)} of its periods: it is not the cause"
-        yield row("server_throttled_ratio", held, "1", text)
+    throttled = case.server_throttled
+    if throttled is not None:
+        text = (
+            f"the server's own CPU quota held it back in {percent(throttled)} of its periods: it is not the cause"
+        )
+        yield row("server_throttled_ratio", throttled, "1", text)
 
 
 def _host_rows(case: Case) -> Iterator[EvidenceRow]:
@@ -428,10 +430,10 @@ def _commits_may_be_hidden(case: Case) -> bool:
 
 def _starved_syncs(case: Case) -> Iterator[Cause]:
     """Commits whose fsyncs wait for a CPU: no fault of the volume, nor of the server where others have the CPUs."""
-    part, sync_ms, budget = sync_by_volume(case), slowest_sync_ms(case), case.budget
-    if part is None or sync_ms is None or budget is None or case.cpu_busy is None:
+    by_volume, sync_ms, budget = sync_by_volume(case), slowest_sync_ms(case), case.budget
+    if by_volume is None or sync_ms is None or budget is None or case.cpu_busy is None:
         return
-    volume_ms = part.sync_ms
+    volume_ms = by_volume.sync_ms
     share = budget.share("redo_sync", "binlog_sync", "binlog_group") * (1 - volume_ms / sync_ms)
     if share < limit.SHARE_MIN or sync_ms < limit.SYNC_SLOW_MS:
         return
@@ -444,16 +446,16 @@ def _starved_syncs(case: Case) -> Iterator[Cause]:
     rows = [row("sync_ms", sync_ms, "ms", text), row("cpu_busy_ratio", case.cpu_busy, "1", used)]
     checks = (True, sync_ms >= 2 * limit.SYNC_BY_VOLUME * volume_ms or None, own < limit.CPU_SHARE_MIN or None)
     account = case.cpu_account
-    others = account is not None and account.is_mostly_lost
-    if account is not None and others:
+    is_mostly_lost = account is not None and account.is_mostly_lost
+    if account is not None and is_mostly_lost:
         rows = [_foreign_row(case, account, None), *_lost_rows(account), *rows]
     yield Cause(
-        cause=OTHERS if others else SATURATED,
+        cause=OTHER_PROGRAMS if is_mostly_lost else SATURATED,
         window_s=case.window_s,
         share=share,
         checks=checks,
         evidence=tuple(rows),
-        advice=_MOVE_THEM if others else _LESS_WORK,
+        advice=_MOVE_THEM if is_mostly_lost else _LESS_WORK,
         volume_advice=_VOLUME,
     )
 
@@ -461,13 +463,13 @@ def _starved_syncs(case: Case) -> Iterator[Cause]:
 RULES = (
     Rule(
         name=CPUS,
-        causes=frozenset({SATURATED, OTHERS, CLIENT_SATURATED}),
+        causes=frozenset({SATURATED, OTHER_PROGRAMS, CLIENT_SATURATED}),
         find=cpu_findings,
         yields_to=frozenset({CLIENT_BUSY, CLIENT_HELD}),
     ),
     Rule(
         name=SYNCS_ON_CPUS,
-        causes=frozenset({SATURATED, OTHERS}),
+        causes=frozenset({SATURATED, OTHER_PROGRAMS}),
         find=syncs_on_cpus,
         yields_to=frozenset({CLIENT_BUSY, CLIENT_HELD, CPUS}),
     ),

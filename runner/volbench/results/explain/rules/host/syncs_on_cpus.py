@@ -45,30 +45,32 @@ def sync_by_volume(case: Case) -> VolumePart | None:
     that wait for a disk of theirs leave CPUs idle (iowait) and take them with each piece that is done. So where a
     load gets its rate, CPUs need not be saturated: the server's tasks waited as long, and reads show it as well.
     """
-    sync_ms, part = slowest_sync_ms(case), _volume_part(case)
-    if sync_ms is None or part is None or sync_ms < limit.SYNC_BY_VOLUME * part.sync_ms:
+    sync_ms, of_volume = slowest_sync_ms(case), _volume_part(case)
+    if sync_ms is None or of_volume is None or sync_ms < limit.SYNC_BY_VOLUME * of_volume.sync_ms:
         return None
     if not case.cpu_bound and not case.is_served:
         return None
     who = CELL if case.cpu_bound else SERVER
     syncs, delayed = server_flow(case.grid, "sync", LOGS), mean(case.at(Tasks.run_delay_s_per_s, who))
     seconds = None if syncs is None else mean(syncs.in_flight)
-    if not case.cpu_bound and (seconds is None or delayed is None or not _reads_wait_as_long(case, sync_ms, part)):
+    if not case.cpu_bound and (
+        seconds is None or delayed is None or not _reads_wait_as_long(case, sync_ms, of_volume)
+    ):
         return None
-    beyond = None if delayed is None or seconds is None else seconds * (1 - part.sync_ms / sync_ms)
-    return None if beyond is not None and (delayed or 0.0) < beyond else part
+    beyond = None if delayed is None or seconds is None else seconds * (1 - of_volume.sync_ms / sync_ms)
+    return None if beyond is not None and (delayed or 0.0) < beyond else of_volume
 
 
-def _reads_wait_as_long(case: Case, sync_ms: float, part: VolumePart) -> bool:
+def _reads_wait_as_long(case: Case, sync_ms: float, of_volume: VolumePart) -> bool:
     """Whether waits for a CPU, as reads show them, explain the rest of an fsync."""
     each_ms = wakeup_ms(case)
-    return each_ms is not None and sync_ms - part.sync_ms <= WAKEUPS_MAX * each_ms
+    return each_ms is not None and sync_ms - of_volume.sync_ms <= WAKEUPS_MAX * each_ms
 
 
 def volume_part_of_syncs(case: Case) -> float:
     """Return the part of a log's fsync that the volume takes, a write and a flush; 0 where nothing tells."""
-    sync_ms, part = slowest_sync_ms(case), _volume_part(case)
-    return 0.0 if not sync_ms or part is None else min(1.0, part.sync_ms / sync_ms)
+    sync_ms, of_volume = slowest_sync_ms(case), _volume_part(case)
+    return 0.0 if not sync_ms or of_volume is None else min(1.0, of_volume.sync_ms / sync_ms)
 
 
 def short_sync(case: Case) -> VolumePart | None:
@@ -78,11 +80,13 @@ def short_sync(case: Case) -> VolumePart | None:
     takes is measured on reads, as their time in the server less that at the device, and the rest of an fsync must
     be no more than WAKEUPS_MAX of them. And the device must do the logs' writes.
     """
-    part, sync_ms = sync_by_volume(case), slowest_sync_ms(case)
-    if part is None or sync_ms is None or not _writes_the_logs(case):
+    of_volume, sync_ms = sync_by_volume(case), slowest_sync_ms(case)
+    if of_volume is None or sync_ms is None or not _writes_the_logs(case):
         return None
-    is_short = part.sync_ms < limit.SYNC_SLOW_MS and max(part.write_ms, part.flush_ms) < limit.READ_SLOW_MS
-    return part if is_short and _reads_wait_as_long(case, sync_ms, part) else None
+    is_short = (
+        of_volume.sync_ms < limit.SYNC_SLOW_MS and max(of_volume.write_ms, of_volume.flush_ms) < limit.READ_SLOW_MS
+    )
+    return of_volume if is_short and _reads_wait_as_long(case, sync_ms, of_volume) else None
 
 
 def _volume_part(case: Case) -> VolumePart | None:
@@ -112,5 +116,5 @@ def _writes_the_logs(case: Case) -> bool:
     """Whether the device ends as many writes as pages are written and logs are synced."""
     syncs, pages = server_flow(case.grid, "sync", LOGS), server_flow(case.grid, "write", ("data",))
     written = None if case.device is None else mean(case.device.writes)
-    wanted = sum(mean(flow.rate) or 0.0 for flow in (syncs, pages) if flow is not None)
-    return written is not None and written >= WRITES_OF_A_SYNC * wanted
+    needed = sum(mean(flow.rate) or 0.0 for flow in (syncs, pages) if flow is not None)
+    return written is not None and written >= WRITES_OF_A_SYNC * needed

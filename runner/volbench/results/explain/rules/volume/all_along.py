@@ -146,7 +146,7 @@ def _saturated_findings(case: Case, device: Device, waited_device: Device, waits
         f"{number(queue or 0.0)} operations are in flight in {percent(float(waits.mean()))} of the time, and each"
         f" takes {number(waited or 0.0)} ms: {which}; the vendor's counters or fio on the idle volume decide"
     )
-    why = row("one_of_two", "limit" if is_queue else "limit or latency", "1", text)
+    doubt = row("one_of_two", "limit" if is_queue else "limit or latency", "1", text)
     for resource, level in levels:
         spread = percent(_spread_of(device, resource, waits))
         text = f"the volume gives {amount(level, resource)} then, with a spread of {spread}"
@@ -157,7 +157,7 @@ def _saturated_findings(case: Case, device: Device, waited_device: Device, waits
             checks=(True, True, None),
             one_of_two=True,
             confidence_max=SECOND_MAX,
-            evidence=(row(resource, level, "1/s" if resource == "iops" else "MiB/s", text), why, *context(case)),
+            evidence=(row(resource, level, "1/s" if resource == "iops" else "MiB/s", text), doubt, *context(case)),
             advice=raise_limit_advice(case, resource, level),
         )
 

@@ -117,7 +117,7 @@ def _shared(case: Case, counts: list[Count]) -> Cause | None:
     worse = [effect for effect in effects if effect.is_worse]
     worst = max(worse, key=lambda effect: effect.slowdown, default=None)
     of_clients = worst is not None and worst.evidence.metric in CLIENT_FIGURES
-    part = case.clients_share_of(active) if of_clients else case.time_share_of(active)
+    time_share = case.clients_share_of(active) if of_clients else case.time_share_of(active)
     indices = np.flatnonzero(active)
     window_s = float(case.grid.t_s[indices[0]]) - case.grid.width_s, float(case.grid.t_s[indices[-1]])
     bytes_known = all(count.volume_mib is not None for count in counts)
@@ -125,7 +125,7 @@ def _shared(case: Case, counts: list[Count]) -> Cause | None:
         cause=SHARED,
         decided_by="counted",
         window_s=window_s,
-        share=None if worst is None else (1 - 1 / worst.slowdown) * part,
+        share=None if worst is None else (1 - 1 / worst.slowdown) * time_share,
         of_clients=of_clients,
         checks=(True, True if bytes_known else None, None if not effects else worst is not None),
         evidence=(

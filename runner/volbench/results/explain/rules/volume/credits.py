@@ -108,11 +108,11 @@ def first_empty(balance: Floats) -> int | None:
     Args:
         balance: percent left; shape (samples,), NaN where not known.
     """
-    known = np.flatnonzero(np.isfinite(balance))
-    empty = balance[known] <= EMPTY_PERCENT
-    for position in range(len(known) - EMPTY_SAMPLES_MIN + 1):
+    finite = np.flatnonzero(np.isfinite(balance))
+    empty = balance[finite] <= EMPTY_PERCENT
+    for position in range(len(finite) - EMPTY_SAMPLES_MIN + 1):
         if empty[position : position + EMPTY_SAMPLES_MIN].all():
-            return int(known[position])
+            return int(finite[position])
     return None
 
 

@@ -36,12 +36,12 @@ def limits_of_disks(case: Case) -> Iterator[Cause]:
     """One finding for each resource: the longest level of the disks."""
     if not case.disk_limits or explains_little(case):
         return
-    either = [*either_rows(case, [one.plateau for one in case.disk_limits])]
+    either = [*either_rows(case, [limit.plateau for limit in case.disk_limits])]
     for resource, cause in LIMIT_CAUSE.items():
-        met = [one for one in case.disk_limits if one.plateau.resource == resource]
+        met = [limit for limit in case.disk_limits if limit.plateau.resource == resource]
         if not met:
             continue
-        longest = max(met, key=lambda one: one.plateau.last - one.plateau.first)
+        longest = max(met, key=lambda limit: limit.plateau.last - limit.plateau.first)
         plateau = longest.plateau
         yield Cause(
             cause=cause,
@@ -67,12 +67,12 @@ def _names(case: Case, disks: tuple[str, ...]) -> str:
     return which if case.disk is None or case.disk in case.disks else f"{which} below {case.disk}"
 
 
-def _rows(case: Case, found: DiskLimit) -> Iterator[EvidenceRow]:
-    plateau = found.plateau
+def _rows(case: Case, limit: DiskLimit) -> Iterator[EvidenceRow]:
+    plateau = limit.plateau
     waited = f", an operation takes {number(plateau.await_ms)} ms" if plateau.await_ms is not None else ""
-    gives = "gives" if len(found.disks) == 1 else "give"
+    gives = "gives" if len(limit.disks) == 1 else "give"
     text = (
-        f"{_names(case, found.disks)} {gives} {amount(plateau.level, plateau.resource)} and no more, with"
+        f"{_names(case, limit.disks)} {gives} {amount(plateau.level, plateau.resource)} and no more, with"
         f" {plateau.in_flight:.0f} operations in flight{waited}"
     )
     yield row(f"disk_{plateau.resource}", plateau.level, plateau.unit, text)

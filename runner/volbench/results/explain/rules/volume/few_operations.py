@@ -119,7 +119,7 @@ def _reads_alone(device: Device, few: Mask) -> bool:
 def _is_at_limit(case: Case, few: Mask) -> bool:
     """Whether half of these intervals and more are at a level that the evidence shows to be a limit."""
     within = np.zeros(len(few), dtype=np.bool_)
-    for level in (*case.limits, *(one.plateau for one in case.disk_limits)):
+    for level in (*case.limits, *(limit_of_disks.plateau for limit_of_disks in case.disk_limits)):
         within[level.first : level.last] = True
     return int((few & within).sum()) >= 0.5 * int(few.sum())
 

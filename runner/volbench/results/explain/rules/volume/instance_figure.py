@@ -32,7 +32,9 @@ def beside_instance(case: Case, causes: Sequence[Cause]) -> list[Cause]:
 
     A limit that the volume itself counts is its own.
     """
-    candidate = next((found for cause in causes if (found := _at_figure(case, cause)) is not None), None)
+    candidate = next(
+        (of_instance for cause in causes if (of_instance := _at_figure(case, cause)) is not None), None
+    )
     if candidate is None:
         return [*causes]
     return [candidate, *(replace(cause, one_of_two=True, confidence_max=SECOND_MAX) for cause in causes)]
@@ -61,9 +63,9 @@ def _at_figure(case: Case, cause: Cause) -> Cause | None:
 
 def _levels(cause: Cause) -> Iterator[tuple[Resource, float]]:
     """The levels that a finding states."""
-    for one in cause.evidence:
-        resource: Resource | None = next((name for name in RESOURCES if name == one.metric), None)
-        if one.metric == "baseline":  # of a burst
-            resource = "iops" if one.unit == "1/s" else "throughput"
-        if resource is not None and isinstance(one.value, int | float):
-            yield resource, float(one.value)
+    for item in cause.evidence:
+        resource: Resource | None = next((name for name in RESOURCES if name == item.metric), None)
+        if item.metric == "baseline":  # of a burst
+            resource = "iops" if item.unit == "1/s" else "throughput"
+        if resource is not None and isinstance(item.value, int | float):
+            yield resource, float(item.value)

@@ -203,7 +203,7 @@ def _is_by_touch(await_ms: Floats, used: Indices, course: ReadFall | None) -> bo
 
 def _is_gradual(await_ms: Floats, used: Indices) -> bool:
     """Return whether the fall goes over several stretches of the step, each one faster than the one before."""
-    levels = np.log([median(await_ms[part]) or 1e-3 for part in np.array_split(used, STRETCHES)])
+    levels = np.log([median(await_ms[stretch]) or 1e-3 for stretch in np.array_split(used, STRETCHES)])
     falls = -np.diff(levels)
     total = float(levels[0] - levels[-1])
     return total > 0 and float(falls.max()) <= STEP_MAX * total and int((falls > 0).sum()) >= STRETCHES - 2
@@ -213,7 +213,7 @@ def _became_smaller(device: Device, reads: Floats, first: Indices, last: Indices
     """Return whether a read at first was much larger than a later one: it takes longer on any volume."""
     if device.read_mib_per_s is None:
         return False
-    before, after = (median(device.read_mib_per_s[part] / reads[part]) for part in (first, last))
+    before, after = (median(device.read_mib_per_s[intervals] / reads[intervals]) for intervals in (first, last))
     return bool(before and after and before > SIZE_TIMES_MAX * after)
 
 

@@ -90,18 +90,18 @@ def either_rows(case: Case, levels: Sequence[Plateau]) -> Iterator[EvidenceRow]:
         yield from operations_or_bytes(size_kib, direction or "read")
 
 
-def elsewhere_rows(case: Case, found: LevelElsewhere | None) -> Iterator[EvidenceRow]:
+def elsewhere_rows(case: Case, level: LevelElsewhere | None) -> Iterator[EvidenceRow]:
     """Says so where another time of the cell decides between operations and bytes."""
-    if found is None or found.is_contrast:
+    if level is None or level.is_contrast:
         return
-    begin, end = (clock(t_s, case.clock_zero_s) for t_s in found.window_s)
-    limited, free = ("operations", "bytes") if found.resource == "iops" else ("bytes", "operations")
-    sizes = "of sizes that varied" if found.sizes_vary else f"of {number(found.size_kib)} KiB"
+    begin, end = (clock(t_s, case.clock_zero_s) for t_s in level.window_s)
+    limited, free = ("operations", "bytes") if level.resource == "iops" else ("bytes", "operations")
+    sizes = "of sizes that varied" if level.sizes_vary else f"of {number(level.size_kib)} KiB"
     text = (
-        f"from {begin} to {end} it was {amount(found.level, found.resource)} as well, with operations {sizes} in"
-        f" place of {number(found.size_now_kib)} KiB: {limited} are limited, and not {free}"
+        f"from {begin} to {end} it was {amount(level.level, level.resource)} as well, with operations {sizes} in"
+        f" place of {number(level.size_now_kib)} KiB: {limited} are limited, and not {free}"
     )
-    yield row("elsewhere", found.level, "1/s" if found.resource == "iops" else "MiB/s", text)
+    yield row("elsewhere", level.level, "1/s" if level.resource == "iops" else "MiB/s", text)
 
 
 def contrast_rows(contrast: ContrastOutcome | None) -> Iterator[EvidenceRow]:

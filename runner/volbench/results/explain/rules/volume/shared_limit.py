@@ -30,13 +30,13 @@ def _conserved(case: Case, during: Mask) -> Iterator[Cause]:
         case: the step.
         during: intervals with the others' I/O, shape (buckets,).
     """
-    kept = None if case.active_device is None else conserved_resource(case.active_device, during)
-    if kept is None or explains_little(case):
+    conserved = None if case.active_device is None else conserved_resource(case.active_device, during)
+    if conserved is None or explains_little(case):
         return
-    resource, level, changed = kept
-    other = "operations" if resource == "throughput" else "bytes"
+    resource, level, changed = conserved
+    free = "operations" if resource == "throughput" else "bytes"
     text = (
-        f"with others' I/O and without it the device gives {amount(level, resource)}, while {other} a second change"
+        f"with others' I/O and without it the device gives {amount(level, resource)}, while {free} a second change"
         f" {number(changed)} times: it has a rate of its own, and all who use it share it"
     )
     yield Cause(

@@ -237,11 +237,15 @@ def _holders(case: Case, share: float) -> tuple[float, float] | None:
     return min(1.0, of_holders), sessions
 
 
-def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, threshold_ms: float) -> Cause:
+def _slow(case: Case, cause: str, share: float, operation: str, each_ms: float, threshold_ms: float) -> Cause:
     waited = case.base_await_ms
-    checks = [True, each_ms >= CLEARLY * threshold_ms, None if waited is None else what == "sync" or waited >= 1.0]
+    checks = [
+        True,
+        each_ms >= CLEARLY * threshold_ms,
+        None if waited is None else operation == "sync" or waited >= 1.0,
+    ]
     of_log = "a synchronous write of the log" if writes_synchronously(case) else "an fsync of the log"
-    noun = "a read of the volume" if what == "read" else of_log
+    noun = "a read of the volume" if operation == "read" else of_log
     groups = " for each commit (group commit)" if commits(case) else ""
     holds = (
         ": a buffer pool that holds the working set" if step_kind(case.kind).transactions or case.recorded else ""
@@ -250,18 +254,18 @@ def _slow(case: Case, cause: str, share: float, what: str, each_ms: float, thres
         "read": f"Storage with a lower read latency, or fewer reads{holds}.",
         "sync": f"Storage with a lower write and flush latency, or fewer syncs{groups}."
         " Relaxing innodb_flush_log_at_trx_commit or sync_binlog loses transactions in a crash.",
-    }[what]
+    }[operation]
     return Cause(
         cause=cause,
         window_s=case.window_s,
         share=share,
         checks=tuple(checks),
         evidence=(
-            row(f"{what}_ms", each_ms, "ms", f"{noun} takes {number(each_ms)} ms"),
-            *(_of_the_volume(case) if what == "sync" else ()),
-            *(journal_rows(case) if what == "sync" else ()),
-            *_held_locks(case, share, what),
-            *_unseen_queue(case, what),
+            row(f"{operation}_ms", each_ms, "ms", f"{noun} takes {number(each_ms)} ms"),
+            *(_of_the_volume(case) if operation == "sync" else ()),
+            *(journal_rows(case) if operation == "sync" else ()),
+            *_held_locks(case, share, operation),
+            *_unseen_queue(case, operation),
             *latency_floor(case),
             *context(case),
         ),

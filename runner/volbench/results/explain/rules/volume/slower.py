@@ -422,8 +422,8 @@ def _share(case: Case, slowdown: Slowdown) -> tuple[float | None, float]:
     later = replace(case, grid=case.grid.where(slowdown.during))
     added = 1 - 1 / slowdown.ratio
     most = volume_share_max(later)
-    known = [share for share in (later.storage_share, most) if share is not None]
-    at_most = added * min(known, default=1.0)
+    shares = [share for share in (later.storage_share, most) if share is not None]
+    at_most = added * min(shares, default=1.0)
     return None if later.storage_share is None else at_most, at_most
 
 

@@ -32,7 +32,7 @@ _ADVICE = (
     "Look for what the storage did then: failover, snapshot, resize, lost path, garbage collection of a disk; host"
     " logs and provider events at these times."
 )
-_HELD = (
+_HELD_ABOVE = (
     "Look for what held operations above the device then: a suspended mapping (dmsetup info -c; a snapshot of LVM"
     " suspends its origin), a lost path (multipath -ll), a throttle that was not looked at; the kernel's log has"
     " tasks that were blocked."
@@ -154,7 +154,7 @@ def _brief(case: Case) -> Iterator[Cause]:
             *stand_loss_rows(standing),
             *context(case),
         ),
-        advice=_HELD if standing.idle else _ADVICE,
+        advice=_HELD_ABOVE if standing.idle else _ADVICE,
     )
 
 

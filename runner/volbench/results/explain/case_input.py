@@ -24,11 +24,11 @@ class ConcurrentActivity:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class CaseInput:
     """What was given of one step, or of what others recorded. Everything but the grids may be missing.
 
-    `grid` is the measured window, `whole` all of the cell on the same grid. `clock_zero_s` is the time of day at
-    t_s 0 where evidence shall show times of day. `client_cpus` is how many CPUs the client used on average.
+    `grid` is the measured window, `cell_grid` all of the cell on the same grid. `clock_zero_s` is the time of day
+    at t_s 0 where evidence shall show times of day. `client_cpus` is how many CPUs the client used on average.
     `latency_ms`: the client's metrics of the step by name (`latency_ms_p95`), of one histogram over all of it.
     `recorded`: other tools wrote it, so that confidences are those of recordings. `volume_grid` has what the volume
     itself counted, where its clock is not the host's (CloudWatch's). `below`: disks of a stacked device.
@@ -42,7 +42,7 @@ class Given:
 
     name: str
     grid: Grid
-    whole: Grid
+    cell_grid: Grid
     kind: str = "oltp"
     disk: str | None = None
     below: DisksBelow | None = None
@@ -56,7 +56,7 @@ class Given:
     variables: Mapping[str, str] = field(default_factory=dict)
     client_cpu_ratio: float | None = None
     client_cpus: float | None = None
-    beside: tuple[ConcurrentActivity, ...] = ()
+    concurrent: tuple[ConcurrentActivity, ...] = ()
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     clock_zero_s: float = 0.0
     recorded: bool = False
@@ -72,7 +72,9 @@ class Given:
         """The same time as the volume's own counters show it, on their clock; this case where they share one."""
         if self.volume_grid is None:
             return self
-        return replace(self, grid=self.volume_grid.within(*self.window_s), whole=self.volume_grid, volume_grid=None)
+        return replace(
+            self, grid=self.volume_grid.within(*self.window_s), cell_grid=self.volume_grid, volume_grid=None
+        )
 
     @property
     def reads_directly(self) -> bool:
