@@ -78,7 +78,7 @@ def info(**fields: Any) -> CauseInfo:
         (AT_RATE, {"rate": 100.0, "latency_ms": {"latency_ms_mean": 250.0}}, 0.5),
         (AT_RATE, {"rate": 100.0, "latency_ms": {"latency_ms_mean": 190.0}}, 1.0),
         ({**AT_RATE, Client.queue_length: 0.0}, {"rate": 100.0}, 0.625),
-        (HALF, {"beside": (DUMP,)}, None),
+        (HALF, {"concurrent": (DUMP,)}, None),
         (HALF, {"kind": "fio"}, None),
         ({Client.tps: 100.0}, {}, None),
         ({**HALF, Client.tps: 0.0}, {}, 0.5),
