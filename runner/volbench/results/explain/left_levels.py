@@ -29,7 +29,7 @@ def as_left_levels(case: Case, causes: Sequence[Cause], descriptors: Mapping[str
 
 def _as_left(case: Case, cause: Cause, causes: Sequence[Cause], info: CauseInfo | None) -> Cause:
     takers = [
-        cause for cause in causes if info is not None and cause.cause in info.left_by and _meets(cause, cause)
+        taker for taker in causes if info is not None and taker.cause in info.left_by and _meets(cause, taker)
     ]
     counts = [*volume_counts(case.grid, case.device)] if takers else []
     if not counts:

@@ -60,7 +60,7 @@ def with_suggestions(causes: Sequence[Cause], descriptors: Mapping[str, CauseInf
     left = [_as_one_of_two(cause, names, descriptors) for cause in causes]
     undecided = sorted(
         (cause for cause in left if cause.cause in either),
-        key=lambda objection: objection.cause not in is_suggested,
+        key=lambda cause: cause.cause not in is_suggested,
     )
     undecided.sort(key=lambda cause: cause.confidence, reverse=True)
     in_order = iter(undecided)
