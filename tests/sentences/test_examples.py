@@ -18,6 +18,7 @@ from sentences import CHANGE, WORDS, plain, states, value_of
 from volbench.core.records.report import Report
 from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.formats.terminal import cause_lines
+from volbench.results.report.rows.verdict.settings import variant_names
 from volbench.results.report.views.ranking import ranking
 
 REPORTS = dict(reports())
@@ -48,9 +49,14 @@ def test_a_headline_that_praises_a_setting_says_what_that_setting_lost(name: str
     """`mode async matters most, 8.87 times lower` stood above a server that lost 10,680 of 10,680 commits."""
     report = REPORTS[name]
     headline = dict(sentences_of(report))["headline"]
+    settings = variant_names(report.effects, report.cells)
     for row in report.durability:
-        if row.lost_commits or row.failed_recoveries or row.torn_or_damaged:
-            losing = rf"not safe: (.*[;,] |.* and )?{re.escape(row.volume)}(?![\w.-]).* (lost|recover|torn)"
+        subject = settings.get(row.volume, row.volume)
+        is_safe = not (row.lost_commits or row.failed_recoveries or row.torn_or_damaged)
+        if match := re.search(r"not safe: in the crash tests all but (.+?) (lost|did not recover)", headline):
+            assert (subject in re.split(", | and ", match[1])) == is_safe, headline
+        elif not is_safe:
+            losing = rf"not safe: (.*[;,] |.* and )?{re.escape(subject)}(?![\w.-]).* (lost|recover|torn)"
             assert re.search(losing, headline), headline
     assert ("acknowledged" in headline) == any(row.lost_commits for row in report.durability)
 

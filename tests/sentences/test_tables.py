@@ -13,6 +13,7 @@ from sentences import plain, ratio_of_change, value_of
 from volbench.core.records.report import Report
 from volbench.results.report.formats.markdown import markdown
 from volbench.results.report.rows.time_budget import difference_sentences
+from volbench.results.report.rows.verdict.settings import variant_names
 
 REPORTS = dict(reports())
 ROUNDED = 0.0051
@@ -140,12 +141,13 @@ def test_a_headline_with_losses_has_a_note_on_who_lost_none(name: str) -> None:
     costs = ("lost_commits", "failed_recoveries", "torn_or_damaged")
     safe = [row for row in report.durability if not any(getattr(row, cost) for cost in costs)]
     notes = " ".join(headline_anew(report).sentences)
+    settings = variant_names(report.effects, report.cells)
     if len(safe) < len(report.durability):
         if len(safe) > 2:
             total = sum(row.acknowledged_commits for row in safe)
             assert f"the other {len(safe)} lost none of {total:,}" in notes
         for row in safe if len(safe) <= 2 else ():
-            assert f"{row.volume} lost none of {row.acknowledged_commits:,}" in notes
+            assert f"{settings.get(row.volume, row.volume)} lost none of {row.acknowledged_commits:,}" in notes
 
 
 def test_the_tables_that_are_read_are_there() -> None:

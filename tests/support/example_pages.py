@@ -39,7 +39,7 @@ from volbench.results.report.rows.reproduce import reproduce_lines
 from volbench.results.report.rows.time_budget import difference_sentences
 from volbench.results.report.rows.totals import with_parts
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
-from volbench.results.report.rows.verdict.sweep import leading_effect
+from volbench.results.report.rows.verdict.settings import leading_effect
 from volbench.results.report.views.timeline import CellTimeline, TimeLine, Timelines, Window
 from volbench.results.response.estimate import advice_for_load
 

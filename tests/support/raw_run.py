@@ -31,6 +31,8 @@ class RawStep:
     metrics: dict[str, float]
     window_s: tuple[float, float] | None
     directory: Path
+    setting: dict[str, Any]
+    """Values of a sweep's factors; empty for a run without a sweep."""
 
 
 def raw_steps(run: Path) -> list[RawStep]:
@@ -52,6 +54,7 @@ def _read(run: Path) -> list[RawStep]:
             metrics={name: value["value"] for name, value in step.get("metrics", {}).items()},
             window_s=tuple(step["window_s"]) if step.get("window_s") else None,
             directory=directory,
+            setting=plan[result["cell_id"]].get("parameters", {}),
         )
         for directory, result in _results(run)
         for step in result["steps"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from synthetic_metrics import delays
 from synthetic_run import OLTP, STEPS, Synthetic, SyntheticVolume, build_run
-from synthetic_sweep import sweep_of
+from synthetic_sweep import one_factor, sweep_of
 
 from volbench.core.records.metrics import metric
 from volbench.core.records.steps.cold_read import ColdReadStep
@@ -41,6 +41,7 @@ def volumes(*speeds: float) -> tuple[SyntheticVolume, ...]:
     )
 
 
+_CAPACITIES = {"innodb_io_capacity-200": 2.0, "innodb_io_capacity-1500": 3.0}
 RUNS: dict[str, Synthetic] = {
     "two": Synthetic(volumes=volumes(1, 1.4), steps=STEPS),
     "two-far": Synthetic(volumes=volumes(1, 0.04), steps=(OLTP,)),
@@ -150,6 +151,12 @@ OTHERS: dict[str, Callable[[Path], RunDirectory]] = {
     "phases": phases,
     "sweep": lambda results: sweep_of(results, 5),
     "sweep-one-cell": lambda results: sweep_of(results, 1),
+    "sweep-best-and-worst": lambda results: sweep_of(results, 5, speeds={"mode-async": 0.2, "iops-960": 1.4}),
+    "sweep-base-is-best": lambda results: sweep_of(results, 5, speeds={"mode-async": 0.2, "iops-960": 0.5}),
+    "sweep-alike": lambda results: sweep_of(results, 5, speeds={}, noise=0.05),
+    "sweep-values": lambda results: sweep_of(
+        results, 5, sweep=one_factor("engine.config.innodb_io_capacity", 10000, 200, 1500), speeds=_CAPACITIES
+    ),
 }
 ALL = (*RUNS, *OTHERS)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from statistics import median
+from typing import Any
 
 import pytest
 from raw_run import RawStep, figure, ratios
@@ -14,11 +17,13 @@ from volbench.core.records.report import Report
 LABELS = {entry.label: name for name, entry in CATALOGUE.items()}
 METRIC = "|".join(sorted(map(re.escape, LABELS), key=len, reverse=True))
 WORDED = r"(?:[\d,.]+(?: %| times) (?:higher|lower)|unchanged)"
-HEADLINE = re.compile(rf"(?P<label>{METRIC}) in (?P<step>[\w/-]+)(?: at \d+ deep)?(?: (?P<change>{WORDED})|,)")
+SETTING = r"[\w.-]+=[\w.-]+"
+_AT = rf"(?: at \d+ deep)?(?: with (?P<setting>{SETTING}))?"
+HEADLINE = re.compile(rf"(?P<label>{METRIC}) in (?P<step>[\w/-]+){_AT}(?: (?P<change>{WORDED})|,)")
 LOSS = re.compile(r"(?P<volume>[\w.-]+) lost (?P<lost>[\d,]+) of (?P<of>[\d,]+) acknowledged commits")
 CLAUSES_MAX = 3
 _INTERVAL = re.compile(rf"(?P<change>{WORDED})(?P<than> than [\w.-]+)? \((?P<inner>[^()]+)\)")
-_ADJUSTED, _PLAIN = "adjusted for other work", " as the cells ran"
+_ADJUSTED, _PLAIN = "adjusted for other work", ", with other work"
 _OF_BEST = re.compile(
     rf"(?P<volume>[\w.-]+) (?:is better than \S+ and )?looks best [^:]*: .*? (?P<change>{WORDED}) than "
 )
@@ -31,11 +36,19 @@ _AS_MEASURED = re.compile(
     rf"as measured, (?P<label>{METRIC}) in (?P<step>[\w/-]+) is (?P<figures>[\d,.]+(?: \S+)? on [^;]+)"
 )
 _OF_MEASURED = re.compile(r"([\d,.]+)(?: (?:ms|s|MiB/s))? on ([\w.-]+?)(?=,| and |$)")
-_OF_EFFECT = re.compile(rf"(?P<label>{METRIC}) (?P<change>{WORDED}) in step (?P<step>\S+) on")
+_OF_EFFECT = re.compile(
+    rf"(?P<subject>(?:[Tt]he base|{SETTING}).*?)[:,] (?P<label>{METRIC}) in (?P<step>[\w/-]+) (?P<change>{WORDED})"
+    rf"(?: than)?(?: with (?P<with>{SETTING}))?"
+)
+_WORSE = re.compile(
+    rf"(?P<level>{SETTING}) is wors(?:e|t of \d+ that are worse): (?P<change>{WORDED}) than with {SETTING}"
+)
+_BETTER_TOO = re.compile(rf"(?P<change>{WORDED}) with (?P<level>{SETTING}) than with {SETTING}")
 _COUNTS = re.compile(
     r"\d+ (?:cells? each|volumes|against \d+ (?:valid )?cells|step results?)|about \d+ (?:each|cells a volume)"
-    r"|(?:both|all) \d*|beyond 5 %|all \d+ (?:better|worse)|[\w.]+ from \w+ to \w+|\d+ cells of each level"
-    r"|\d+ cells? of the base and \d+ of the level|\d+ of them disturbed|confidence \d+ %|, one of \d+"
+    r"|(?:both|all) \d*|beyond 5 %|all \d+ (?:better|worse)|[\w.-]+=[\w.-]+|\d+ cells of each setting"
+    r"|\d+ settings|\d+ of \d+ settings|\d+ cells? with \S+ and \d+ with \S+|about \d+ each would decide"
+    r"|\d+ of them disturbed|confidence \d+ %|, one of \d+"
     r"|explains [\d.]+ % of the (?:latency|statement time)|(?:next|another likely cause), [\d.]+ %:"
     r"|lost none of [\d,]+|the other \d+ lost"
 )
@@ -50,7 +63,9 @@ def without_intervals(text: str, report: Report) -> str:
     """The text without its intervals, each of which is that of a row with the change before it."""
     for match in _INTERVAL.finditer(text):
         bounds = match["inner"].removesuffix(_ADJUSTED).removesuffix(", ")
-        assert not bounds or any(_is_interval_of(match["change"], bounds, row) for row in _rows(report)), match[0]
+        rows = _rows(report)
+        looks = report.until_decided
+        assert not bounds or any(_is_interval_of(match["change"], bounds, row, looks) for row in rows), match[0]
     return _INTERVAL.sub(lambda match: f"{match['change']}{match['than'] or ''}", text)
 
 
@@ -61,11 +76,7 @@ def headline_remainder(report: Report, steps: list[RawStep]) -> str:
     if report.comparisons and subject is not None:
         text = _without_comparisons(text, report, steps)
     elif report.sweep is not None:
-        match = _OF_EFFECT.search(text)
-        assert match is not None, text
-        key = ("fsx", "fsx.mode-async", match["step"], LABELS[match["label"]])
-        assert _is_ratio(steps, key, match["change"]), text
-        text = text.replace(match[0], "")
+        text = _without_effects(text, steps, _base_of(report))
     elif as_measured := _AS_MEASURED.search(text):
         figures = _OF_MEASURED.findall(as_measured["figures"])
         assert len(figures) in (2, len(report.volumes)), text
@@ -88,8 +99,61 @@ def notes_remainder(report: Report, steps: list[RawStep]) -> str:
         key = (report.volumes[0].name, match["volume"], about.step, about.metric)
         assert _is_ratio(steps, key, match["change"]), match[0]
         text = text.replace(match[0], "")
+    if about is not None and report.sweep is not None:
+        for match in _BETTER_TOO.finditer(text):
+            of_level = (_base_of(report), match["level"])
+            assert _is_effect(steps, *of_level, about.step, about.metric, match["change"]), match[0]
+            text = text.replace(match[0], "")
     rows = [row for row in report.comparisons if about and (row.step, row.metric) == (about.step, about.metric)]
     return _COUNTS.sub("", without_numbers(text, [row.verdict for row in rows]))
+
+
+def _without_effects(text: str, steps: list[RawStep], base: dict[str, Any]) -> str:
+    """Of a sweep: each figure is that of the cells with its setting against those of the base."""
+    match = _OF_EFFECT.search(text)
+    assert match is not None, text
+    named = re.search(SETTING, match["subject"])
+    level = match["with"] if match["with"] and "than" not in match[0] else named and named[0]
+    assert level, text
+    of_metric = (match["step"], LABELS[match["label"]])
+    assert _is_effect(steps, base, level, *of_metric, match["change"]), text
+    if " best " in text or "is better than" in text:
+        _assert_best(text, steps, base, *of_metric)
+    text = text.replace(match[0], "")
+    if worse := _WORSE.search(text):
+        assert _is_effect(steps, base, worse["level"], *of_metric, worse["change"]), text
+        text = text.replace(worse[0], "")
+    return text
+
+
+def _is_effect(steps: list[RawStep], base: dict[str, Any], level: str, step: str, metric: str, change: str) -> bool:
+    of_settings = [replace(item, volume=str(item.setting)) for item in steps]
+    ends = (str(base), str(_changed(base, level)))
+    return any(states(change, ratio) for ratio in ratios(of_settings, *ends, step, metric))
+
+
+def _assert_best(text: str, steps: list[RawStep], base: dict[str, Any], step: str, metric: str) -> None:
+    """The setting that a headline calls best, or better, has the best figure of all."""
+    figures: dict[str, list[float]] = {}
+    for item in steps:
+        if item.step == step and metric in item.metrics and item.valid:
+            figures.setdefault(str(item.setting), []).append(item.metrics[metric])
+    order = max if CATALOGUE[metric].better == "higher" else min
+    best = order(figures, key=lambda name: median(figures[name]))
+    first = text.partition(" is ")[0].partition(" looks ")[0].rpartition(": ")[2]
+    assert best == str(base if "base" in first else _changed(base, first)), text
+
+
+def _base_of(report: Report) -> dict[str, Any]:
+    assert report.sweep is not None
+    return {name: factor.base for name, factor in report.sweep.factors.items()}
+
+
+def _changed(base: dict[str, Any], level: str) -> dict[str, Any]:
+    """The base with `mode=async` in place of its own value."""
+    name, _, value = level.partition("=")
+    (key,) = [key for key in base if key == name or key.endswith(f".{name}")]
+    return {**base, key: type(base[key])(value)}
 
 
 def _without_comparisons(text: str, report: Report, steps: list[RawStep]) -> str:
@@ -149,13 +213,15 @@ def _is_interval_of(
     change: str,
     bounds: str,
     row: tuple[float, float, tuple[float, float] | None, tuple[float, float] | None],
+    until_decided: bool,
 ) -> bool:
     ratio, confidence, ci, plain_ci = row
     level, _, ends_text = bounds.partition(": ")
     of_row = plain_ci if level.endswith(_PLAIN) else ci
     if of_row is None or not states(change, ratio):
         return False
-    if value_of(level.removesuffix(_PLAIN).removesuffix(" %")) != pytest.approx(100 * confidence, abs=0.006):
+    of_all = 0.95 if until_decided else confidence
+    if value_of(level.removesuffix(_PLAIN).removesuffix(" %")) != pytest.approx(100 * of_all, abs=0.006):
         return False
     texts = sorted(_end_texts(change, ends_text), key=ratio_of_change)
     return all(states(text, end) for text, end in zip(texts, of_row, strict=True))

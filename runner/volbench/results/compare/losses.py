@@ -11,6 +11,8 @@ from volbench.core.records.report import DurabilityRow
 
 LOSSES_MAX = 2
 """Volumes and settings whose figures a headline has, the gravest first; the rest is named."""
+NAMED_MAX = 3
+"""Volumes and settings with losses that a headline names; of more, the few without."""
 _EVENTS = {"power_cut": ("power cut", "power cuts"), "kill_server": ("kill of the server", "kills of the server")}
 
 
@@ -29,20 +31,28 @@ def loss_text(rows: Sequence[DurabilityRow]) -> str:
     clauses = [f"{subject_of(row, rows)} {' and '.join(_costs(row))}" for row in costly[:LOSSES_MAX]]
     further = {subject_of(row, rows): row for row in reversed(costly[LOSSES_MAX:])}
     if further:
-        *names, last = reversed(further)
-        subjects = " and ".join(filter(None, (", ".join(names), last)))
+        subjects = _joined(list(reversed(further)))
         clauses.append(f"{subjects} {_cost_in_short(further.values())} too")
     return "; ".join(filter(None, (", and ".join(clauses), without_loss(rows) if costly else "")))
 
 
 def losing_volumes(rows: Sequence[DurabilityRow]) -> str:
-    """Return one clause on all volumes and settings that cuts cost something: of one its figures, of more names."""
+    """Return one clause on all volumes and settings that cuts cost something: of one its figures, of more names.
+
+    Of many it has the few that cuts cost nothing.
+    """
     costly = sorted(filter(_is_costly, rows), key=_gravity, reverse=True)
     if len(costly) == 1:
         return f"{subject_of(costly[0], rows)} {' and '.join(_costs(costly[0]))}"
-    *names, last = dict.fromkeys(subject_of(row, rows) for row in costly) or [""]
-    subjects = " and ".join(filter(None, (", ".join(names), last)))
-    return f"{subjects} {_cost_in_short(costly, 'lost acknowledged commits')}" if costly else ""
+    if not costly:
+        return ""
+    cost = _cost_in_short(costly, "lost acknowledged commits")
+    subjects = list(dict.fromkeys(subject_of(row, rows) for row in costly))
+    lossless = [row for row in rows if not _is_costly(row)]
+    safe = list(dict.fromkeys(subject_of(row, rows) for row in lossless if row.acknowledged_commits))
+    if len(subjects) > NAMED_MAX and 0 < len(safe) == len(lossless) <= LOSSES_MAX:
+        return f"in the crash tests all but {_joined(safe)} {cost}"
+    return f"{_joined(subjects)} {cost}"
 
 
 def without_loss(rows: Sequence[DurabilityRow]) -> str:
@@ -51,7 +61,7 @@ def without_loss(rows: Sequence[DurabilityRow]) -> str:
     if len(safe) > LOSSES_MAX:
         return f"the other {len(safe)} lost none of {sum(row.acknowledged_commits for row in safe):,}"
     texts = [f"{subject_of(row, rows)} lost none of {row.acknowledged_commits:,}" for row in safe]
-    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
+    return _joined(texts)
 
 
 def of_volumes(rows: Sequence[DurabilityRow], names: Collection[str]) -> list[DurabilityRow]:
@@ -72,6 +82,11 @@ def event_text(row: DurabilityRow, cuts: int) -> str:
     """Return `power cut`, `kills of the server`."""
     singular, plural = _EVENTS.get(row.fault, _EVENTS["kill_server"])
     return singular if cuts == 1 else plural
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """Return `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 
 def _is_costly(row: DurabilityRow) -> bool:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
-from volbench.core.base.text import ABSENT, change, counted, duration, interval, number, percent, quantity, size
+from volbench.core.base.text import (
+    ABSENT,
+    change,
+    counted,
+    duration,
+    interval,
+    number,
+    percent,
+    quantity,
+    size,
+    upper_first,
+)
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import CATALOGUE, PRIMARY_METRICS
 from volbench.core.records.report import (
@@ -16,10 +28,12 @@ from volbench.core.records.report import (
     EffectRow,
     FigureRow,
     SpeedRow,
+    Summary,
 )
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.losses import event_text
 from volbench.results.stats.covariates import CPU, LABELS, Adjustment
+from volbench.results.stats.sequential import confidence_of_all
 
 BOX_MAX = 4
 """Sentences on times and responses that stand below a headline: more of them hide what follows."""
@@ -27,8 +41,12 @@ SHARED_MIN = 0.1
 """Share of the CPUs that other work took in every cell, from which on no cell shows the idle machine."""
 
 
+_OF_STEP = "steps."
 ADJUSTED = ", adjusted for other work"
 """After a figure that is not of the cells as they ran: medians next to it may point the other way."""
+UNADJUSTED = "with other work"
+"""After an interval of cells as they ran, where the bounds of what disturbed them leave none."""
+CELL = "one pass of the suite on one volume, with a fresh copy of the data"
 
 
 def is_adjusted(row: ComparisonRow) -> bool:
@@ -42,10 +60,26 @@ def label(metric: str) -> str:
 
 
 def confidence_text(rows: Sequence[ComparisonRow]) -> str:
-    """Return the confidence of the rows' intervals: `95 %`, or `97 to 99.2 %` where looks differ."""
-    confidences = [row.confidence for row in rows]
-    lowest, highest = percent(min(confidences)), percent(max(confidences))
+    """Return what the rows' intervals hold with: `95 %`, of a run with several looks for all of them together."""
+    return _span_text([confidence_of_all(row.confidence) for row in rows])
+
+
+def _span_text(shares: Sequence[float]) -> str:
+    """Return `95 %`, or `97 to 99.2 %`."""
+    lowest, highest = percent(min(shares)), percent(max(shares))
     return lowest if lowest == highest else f"{lowest.removesuffix(' %')} to {highest}"
+
+
+def verdict_notes(summary: Summary, *, cell_explained: bool = False) -> tuple[str, ...]:
+    """Return the notes of a headline, and what a cell is where the words above speak of cells.
+
+    Args:
+        summary: of the report.
+        cell_explained: whether the page says before what a cell is.
+    """
+    text = " ".join((summary.headline, summary.sentence, *summary.notes))
+    is_named = re.search(r"\bcells?\b", text, re.IGNORECASE) is not None
+    return (*summary.notes, f"A cell is {CELL}.") if is_named and not cell_explained else summary.notes
 
 
 def parameter_text(parameters: Mapping[str, Scalar]) -> str:
@@ -65,17 +99,27 @@ def load_text(parameters: Mapping[str, Scalar]) -> str:
     return " ".join(clauses)
 
 
+def setting_text(factor: str, value: Scalar) -> str:
+    """Return a factor of a sweep with a value: `mode=async`, of a step's parameter `tree.jobs=16`."""
+    name = factor.removeprefix(_OF_STEP) if factor.startswith(_OF_STEP) else factor.rpartition(".")[2]
+    return f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+
+
 def joined(texts: Sequence[str]) -> str:
     """Return `a, b and c`."""
     return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
 
 
 def level_cells(row: EffectRow) -> str:
-    """Return what a change rests on: `one cell of each level`, `2 cells of the base and 4 of the level`."""
+    """Return what a change rests on: `one cell of each setting`, `2 cells with jobs=1 and 4 with jobs=16`."""
     base, level = row.runs
     if base == level:
-        return "one cell of each level" if base == 1 else f"{base} cells of each level"
-    return f"{counted(base, 'cell')} of the base and {level} of the level"
+        return "one cell of each setting" if base == 1 else f"{base} cells of each setting"
+    ends = (
+        " ".join(setting_text(name, value) for name, value in zip(row.factors, values, strict=True))
+        for values in (row.bases, row.levels)
+    )
+    return f"{counted(base, 'cell')} with {next(ends)} and {level} with {next(ends)}"
 
 
 def comparison_text(row: ComparisonRow, *, steps: bool) -> str:
@@ -93,13 +137,19 @@ def change_text(row: ComparisonRow) -> str:
 def interval_text(row: ComparisonRow) -> str:
     """Return a comparison's interval; where bounds of disturbed cells leave none, that of the cells as they ran."""
     if row.ci is None and row.plain_ci is not None:
-        return f"{interval(row.plain_ci, row.ratio)} as the cells ran"
+        return f"{interval(row.plain_ci, row.ratio)}, {UNADJUSTED}"
     return interval(row.ci, row.ratio)
 
 
 def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
     """Return what a reader of a table of comparisons may stumble over: unlike medians, absent bounds."""
     notes = []
+    looks = [row.confidence for row in rows if confidence_of_all(row.confidence) != row.confidence]
+    if looks:
+        notes.append(
+            f"An interval is of {_span_text(looks)} by itself: cells are compared after each block until a pair has"
+            f" a verdict, and all these looks at a pair together hold with {percent(confidence_of_all(looks[0]))}."
+        )
     if any(_differs_from_medians(row) for row in rows):
         notes.append(
             "Figures of volumes are medians of valid cells, or of others where none is valid, and a change is not"
@@ -115,9 +165,9 @@ def table_notes(rows: Sequence[ComparisonRow]) -> list[str]:
         notes.append("A change that is adjusted for other work is that of cells with equal shares of such work.")
     if any(row.ci is None and row.plain_ci is not None for row in rows):
         notes.append(
-            "As the cells ran: the bounds of what disturbed these cells leave the change without an interval. The"
-            " interval shown takes their figures as they are. It holds only with as much other work, is wider for"
-            " it, and no verdict rests on it."
+            f"{upper_first(UNADJUSTED)}: the bounds of what disturbed these cells leave the change without an"
+            " interval. The interval shown takes their figures as they are. It holds only with as much other work,"
+            " is wider for it, and no verdict rests on it."
         )
     if any(row.ratio is not None and row.ci is None and row.plain_ci is None for row in rows):
         notes.append("No interval: so few cells do not bound the change.")

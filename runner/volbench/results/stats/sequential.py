@@ -68,6 +68,17 @@ def relative_p(p_value: float, cells: int, level: float, *, nodes: int = 1) -> f
     return (sum(look_level(before, nodes=nodes) for before in range(CELLS_MIN, cells)) + p_value) / ALPHA
 
 
+def confidence_of_all(confidence: float) -> float:
+    """Return what the intervals of all looks at a pair hold with together; without looks, the confidence of one.
+
+    Args:
+        confidence: of one interval; that of a look tells that it was one.
+    """
+    levels = (*LOOK_LEVELS.values(), LATER_LOOK_LEVEL, NODES_LOOK_LEVEL, NODES_LATER_LEVEL)
+    is_look = any(abs(1 - confidence - level) < 1e-9 for level in levels)
+    return 1 - ALPHA if is_look else confidence
+
+
 @dataclass(frozen=True, kw_only=True)
 class Level:
     """How much error comparisons may make: the family-wise `alpha`, or that of a look at so many cells."""

@@ -117,11 +117,14 @@ def test_volumes_on_different_nodes_are_never_decided(tmp_path: Path) -> None:
     assert build_report(bench.directory).summary.verdict == "inconclusive"
 
 
-def test_the_report_states_the_confidence_of_a_look(tmp_path: Path) -> None:
+def test_the_report_states_the_confidence_of_all_looks_and_its_notes_that_of_one(tmp_path: Path) -> None:
     bench = decided_run(tmp_path)
     report = build_report(bench.directory)
-    assert "| 99.05 % interval |" in render(report, bench.directory, "md")
-    assert "the 99.05 % interval of the change" in " ".join(render(report, bench.directory, "html").split())
+    text = render(report, bench.directory, "md")
+    assert "| 95 % interval |" in text
+    assert "An interval is of 99.05 % by itself" in text
+    assert "99.05 %" not in report.summary.headline
+    assert "the 95 % interval of the change" in " ".join(render(report, bench.directory, "html").split())
 
 
 def journal(*events: tuple[int, str, str]) -> list[JournalEvent]:

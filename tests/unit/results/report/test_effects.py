@@ -44,7 +44,9 @@ def test_each_level_is_compared_with_the_base_of_the_declared_volume(report: Rep
 def test_variants_of_a_volume_are_not_compared_as_volumes(report: Report) -> None:
     assert report.comparisons == ()
     assert report.summary.verdict == "single_volume"
-    assert report.summary.sentence.startswith("read-write on fsx: volume.mode from sync to async matters most")
+    assert report.summary.sentence.startswith(
+        "read-write on fsx: volume.mode from sync to async changes transactions/s most: × "
+    )
 
 
 def test_a_factor_that_does_nothing_is_explained_by_what_bounds_the_base(
@@ -73,15 +75,15 @@ def test_a_factor_that_does_nothing_is_explained_by_what_bounds_the_base(
 def test_the_cells_of_a_change_are_those_that_were_used(tmp_path: Path) -> None:
     """Not the planned ones: an invalid cell of the base decides nothing."""
     report = build_report(sweep_of(tmp_path, 2))
-    effect = next(row for row in report.effects if row.ci is None)
+    effect = next(row for row in report.effects if row.ci is None and row.factors == ("volume.mode",))
     texts = {
         runs: level_cells(effect.model_copy(update={"runs": runs})) for runs in ((1, 1), (2, 2), (1, 4), (2, 4))
     }
     assert list(texts.values()) == [
-        "one cell of each level",
-        "2 cells of each level",
-        "1 cell of the base and 4 of the level",
-        "2 cells of the base and 4 of the level",
+        "one cell of each setting",
+        "2 cells of each setting",
+        "1 cell with mode=sync and 4 with mode=async",
+        "2 cells with mode=sync and 4 with mode=async",
     ]
 
 
@@ -90,7 +92,7 @@ def test_two_cells_of_each_level_do_not_show_that_no_factor_matters(tmp_path: Pa
     swept = sweep_of(tmp_path, 2)
     report = build_report(swept)
     sentence = report.summary.sentence
-    assert sentence.startswith("read-write on fsx: 2 cells of each level are too few to tell what changes ")
+    assert sentence.startswith("read-write on fsx: 2 cells of each setting are too few to tell what changes ")
     assert "the largest measured change is volume.mode from sync to async: × " in sentence
     base_cells = tuple(cell.cell_id for cell in swept.run.cells if cell.volume == "fsx")
     cause = FindingRow(cause="storage.read_latency", volume="fsx", step="read-write", cell_ids=base_cells)
@@ -138,4 +140,4 @@ def test_every_report_shows_the_effects(swept: RunDirectory, report: Report) -> 
         assert "volume.iops" in displayed
         assert "sync →" in displayed
     assert 'id="effects"' in page
-    assert "matters most" in lines
+    assert "mode=async is better than mode=sync and looks best of 3 settings on fsx: " in lines

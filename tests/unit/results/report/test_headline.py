@@ -10,7 +10,6 @@ from typing import cast
 import pytest
 from headline_runs import report_of, tps_of
 from synthetic_run import OLTP, Synthetic, SyntheticVolume, build_run
-from synthetic_sweep import sweep_of
 
 from volbench.core.base.text import change_words, interval_words
 from volbench.core.records.report import ComparisonRow
@@ -136,22 +135,6 @@ def test_a_volume_without_a_valid_cell_has_no_figure(tmp_path: Path) -> None:
         "No valid figure of a, 3 step results and none valid: client CPU-bound;"
         " transactions/s 416 to 423 in step read-write, all invalid"
     )
-
-
-def test_a_sweep_names_the_factor(tmp_path: Path) -> None:
-    assert re.fullmatch(
-        r"mode from sync to async matters most: transactions/s [78]\.\d+ times higher \(95 %: [\d.]+ to [\d.]+\) in"
-        r" step read-write on fsx, \w+; decided by 5 cells of each level",
-        build_report(sweep_of(tmp_path, 5)).summary.headline,
-    )
-
-
-def test_a_sweep_of_one_cell_each_is_not_decided(tmp_path: Path) -> None:
-    headline = build_report(sweep_of(tmp_path, 1)).summary.headline
-    assert headline.startswith(
-        "One cell of each level, not decided: mode from sync to async seems to matter most, "
-    )
-    assert headline.endswith("; repeat to decide")
 
 
 def test_a_run_without_a_result_does_not_count_its_results() -> None:

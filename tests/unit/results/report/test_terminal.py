@@ -15,6 +15,7 @@ from volbench.results.report.formats.terminal import (
     summary_lines,
     terminal_summary,
 )
+from volbench.results.report.wording import verdict_notes
 from volbench.results.store.run_directory import RunDirectory
 
 
@@ -102,7 +103,8 @@ def test_a_terminal_gets_the_verdict_the_cause_and_a_dozen_lines(pair_report: Re
     failures = ({"cell_id": "01-a", "message": "the disk is gone", "cause": "volume_gone"},)
     summary = pair_report.summary.model_copy(update={"caveats": caveats})
     displayed = terminal_summary(pair_report.model_copy(update={"summary": summary, "failures": failures}))
-    assert displayed.verdict == (f"{pair_report.summary.headline}.", pair_report.summary.sentence)
+    first = (f"{pair_report.summary.headline}.", pair_report.summary.sentence)
+    assert displayed.verdict == (*first, " ".join(verdict_notes(summary)))
     assert len(displayed.lines) == LINES_MAX
     assert "the disk is gone" in displayed.lines[0], "what went wrong comes before what was measured"
     assert "measured of" in displayed.lines[-1]

@@ -9,16 +9,19 @@ import pytest
 
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import CATALOGUE
-from volbench.core.records.report import ComparisonRow
+from volbench.core.records.report import ComparisonRow, Summary
+from volbench.results.report.rows.verdict.clauses import size_words
 from volbench.results.report.wording import (
     adjustment_text,
     cells_text,
     change_text,
+    confidence_text,
     decides_text,
     interval_text,
     label,
     load_text,
     table_notes,
+    verdict_notes,
 )
 from volbench.results.stats.covariates import Adjustment
 
@@ -95,6 +98,29 @@ def test_cells_too_few_to_show_their_spread_do_not_say_how_many_would_decide() -
     assert decides_text(undecided.model_copy(update={"runs_needed": None})) == ""
 
 
+def test_intervals_of_several_looks_hold_with_the_confidence_of_all_of_them() -> None:
+    """`99.05 %` in a headline puzzled readers: it is the level of one look, and a table's note has it."""
+    looks = [row(0.8, (0.7, 0.9)).model_copy(update={"confidence": 1 - level}) for level in (0.0095, 0.0055)]
+    assert confidence_text(looks) == "95 %"
+    assert size_words(looks[0]).endswith(" lower (95 %: 10 to 30 %)")
+    (note,) = table_notes(looks)
+    assert note.startswith("An interval is of 99.05 to 99.45 % by itself: ")
+    assert note.endswith(" all these looks at a pair together hold with 95 %.")
+    fixed = row(0.8, (0.7, 0.9)).model_copy(update={"confidence": 0.9})
+    assert (confidence_text([fixed]), table_notes([fixed])) == ("90 %", [])
+
+
+def test_notes_say_once_what_a_cell_is() -> None:
+    """Readers met `decided by 3 cells each` without a word on what a cell is."""
+    summary = Summary(
+        verdict="equivalent", sentence="No difference.", headline="b is worse; decided by 3 cells each"
+    )
+    text = "A cell is one pass of the suite on one volume, with a fresh copy of the data."
+    assert verdict_notes(summary) == (text,)
+    assert verdict_notes(summary, cell_explained=True) == ()
+    assert verdict_notes(summary.model_copy(update={"headline": "b is worse", "notes": ("Also.",)})) == ("Also.",)
+
+
 def test_no_bound_is_explained_where_it_stands() -> None:
     (note,) = table_notes([row(0.8, None)])
     assert note.startswith("No interval")
@@ -105,11 +131,11 @@ def test_no_bound_is_explained_where_it_stands() -> None:
 
 def test_an_interval_of_the_cells_as_they_ran_is_printed_and_explained() -> None:
     disturbed = row(5.09, None).model_copy(update={"plain_ci": (3.9, 6.7)})
-    assert interval_text(disturbed) == "[× 3.90, × 6.70] as the cells ran"
-    assert change_text(disturbed) == "× 5.09 [× 3.90, × 6.70] as the cells ran"
+    assert interval_text(disturbed) == "[× 3.90, × 6.70], with other work"
+    assert change_text(disturbed) == "× 5.09 [× 3.90, × 6.70], with other work"
     assert change_text(row(0.8, None)) == "−20 %"
     *_, note = table_notes([disturbed])
-    assert note.startswith("As the cells ran: the bounds of what disturbed these cells")
+    assert note.startswith("With other work: the bounds of what disturbed these cells")
     assert not any(text.startswith("No interval") for text in table_notes([disturbed]))
 
 

@@ -56,6 +56,7 @@ from volbench.results.report.wording import (
     recovery_text,
     speed_text,
     table_notes,
+    verdict_notes,
     why_invalid,
     window_text,
 )
@@ -91,9 +92,9 @@ def _head(report: Report) -> Iterator[str]:
         yield f"**{escaped(report.summary.headline)}.**"
         yield ""
         yield escaped(report.summary.sentence)
-        if report.summary.notes:
+        if notes := verdict_notes(report.summary):
             yield ""
-            yield escaped(" ".join(report.summary.notes))
+            yield escaped(" ".join(notes))
     else:
         yield f"**{escaped(report.summary.sentence)}**"
     yield ""

@@ -17,7 +17,7 @@ from volbench.results.report.rows.verdict.lead import cause_title
 from volbench.results.report.views.causes import groups_of, overlaps, unexplained
 from volbench.results.report.views.cost_tables import correlation_sentences
 from volbench.results.report.views.time_budget import budget_lines
-from volbench.results.report.wording import change_text, decides_text, why_invalid
+from volbench.results.report.wording import change_text, decides_text, verdict_notes, why_invalid
 
 CAUSES_MAX, INVALID_MAX, OVERLAPS_MAX = 4, 3, 2
 """Lines of a kind; the reports have all of them."""
@@ -80,8 +80,8 @@ def _verdict(report: Report) -> Iterator[str]:
     if report.summary.headline:
         yield f"{report.summary.headline}."
     yield report.summary.sentence
-    if report.summary.notes:
-        yield " ".join(report.summary.notes)
+    if notes := verdict_notes(report.summary):
+        yield " ".join(notes)
 
 
 def _sections(report: Report) -> Iterator[Iterable[str]]:

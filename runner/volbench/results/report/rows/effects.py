@@ -11,7 +11,7 @@ from volbench.core.records.run import RunRecord
 from volbench.results.compare.effects import Effect, Observation, effects_of
 from volbench.results.report.rows.cells import as_declared
 from volbench.results.report.rows.effects_text import describe_effects
-from volbench.results.report.rows.verdict.sweep import leading_effect
+from volbench.results.report.rows.verdict.settings import leading_effect
 
 _Key = tuple[str, str, int, str]
 

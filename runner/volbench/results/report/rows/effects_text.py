@@ -86,7 +86,7 @@ def _of_step(where: str, group: Sequence[EffectRow], cause: FindingRow | None) -
     elif not decided:
         yield f"{where}: no factor is shown to change {name} beyond the margin."
     else:
-        yield f"{where}: {_factor_text(largest)} matters most for {name}: {_figures(largest)}, {largest.verdict}."
+        yield f"{where}: {_factor_text(largest)} changes {name} most: {_figures(largest)}, {largest.verdict}."
     if cause is not None:
         evidence = f": {'; '.join(row.text for row in cause.evidence[:2])}" if cause.evidence else ""
         title = cause_title(cause.cause)

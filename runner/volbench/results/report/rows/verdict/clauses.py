@@ -12,8 +12,17 @@ from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary
 from volbench.results.compare.figures import figure_of
 from volbench.results.report.rows.verdict.reason import Cause, cause_of
-from volbench.results.report.rows.verdict.subject import Subject, leading_rows, subject_at
-from volbench.results.report.wording import ADJUSTED, is_adjusted, joined, label, load_text
+from volbench.results.report.rows.verdict.subject import Subject, leading_rows, setting_of, subject_at
+from volbench.results.report.wording import (
+    ADJUSTED,
+    UNADJUSTED,
+    is_adjusted,
+    joined,
+    label,
+    load_text,
+    setting_text,
+)
+from volbench.results.stats.sequential import confidence_of_all
 
 LISTED_MAX = 3
 """Names that a headline lists; of more, their number."""
@@ -104,7 +113,12 @@ def without_verdict(
     if first is None:
         return Headline(size=size)
     step, load, metric = subject = subject_at(first)
-    of_step = [cell for cell in cells if (cell.step, load_text(cell.parameters)) == (step, load)]
+    setting = setting_of(first.parameters)
+    of_step = [
+        cell
+        for cell in cells
+        if (cell.step, load_text(cell.parameters)) == (step, load) and setting_of(cell.parameters) == setting
+    ]
     figures = {name: figure_of([cell for cell in of_step if cell.volume == name], metric) for name in volumes}
     measured = sorted((value, name) for name, value in figures.items() if value is not None)
     if len(measured) > LISTED_MAX + 1:
@@ -134,7 +148,7 @@ def figure_record(subject: Subject) -> HeadlineFigure:
     return HeadlineFigure(step=step, load=load, metric=metric)
 
 
-def goodness(row: ComparisonRow) -> float:
+def goodness(row: ComparisonRow | EffectRow) -> float:
     """Return the logarithm of how many times better than the baseline the candidate is."""
     size = math.log(row.ratio) if row.ratio else 0.0
     return size if row.better == "higher" else -size
@@ -145,22 +159,39 @@ def figure_words(row: ComparisonRow) -> str:
     return f"{metric_words(row)} {size_words(row)}"
 
 
-def metric_words(row: ComparisonRow) -> str:
-    """Return `transactions/s in STEP`; of fio's operations, also at which load."""
+def is_alike(row: ComparisonRow | EffectRow) -> bool:
+    """Return whether a row takes no side: its interval reaches both, or nothing changed."""
+    crosses = row.ci is not None and row.ci[0] < 1 < row.ci[1]
+    return crosses or ratio_words(row) == "unchanged"
+
+
+def metric_words(row: ComparisonRow | EffectRow) -> str:
+    """Return `transactions/s in STEP`; of fio's operations, also the load; of a sweep, the setting."""
     load = f" at {load_text(row.parameters)}" if row.metric == "fio_iops" and load_text(row.parameters) else ""
-    return f"{label(row.metric)} in {row.step}{load}"
+    return f"{label(row.metric)} in {row.step}{load}{_with_setting(row)}"
+
+
+def _with_setting(row: ComparisonRow | EffectRow) -> str:
+    """Return ` with mode=sync`: which of several settings two volumes are compared with; an effect is of two."""
+    if isinstance(row, EffectRow):
+        return ""
+    texts = [setting_text(name, value) for name, value in setting_of(row.parameters).items()]
+    return f" with {joined(texts)}" if texts else ""
 
 
 def size_words(row: ComparisonRow | EffectRow, than: str = "") -> str:
     """Return `6.03 times lower than gp3 (95 %: 4.92 to 7.40)`: the change and its interval.
+
+    The confidence is that of all looks at a pair together; the table's notes have that of one.
 
     Args:
         than: the volume that it is compared with, where the sentence does not say so before.
     """
     is_of_equal_shares = isinstance(row, ComparisonRow) and is_adjusted(row)
     plain_ci = row.plain_ci if isinstance(row, ComparisonRow) else None
-    ci, standing = (row.ci, "") if row.ci is not None else (plain_ci, " as the cells ran")
-    bounds = f"{percent(row.confidence)}{standing}: {interval_words(ci, row.ratio)}" if ci and row.ratio else ""
+    ci, standing = (row.ci, "") if row.ci is not None else (plain_ci, f", {UNADJUSTED}")
+    level = percent(confidence_of_all(row.confidence))
+    bounds = f"{level}{standing}: {interval_words(ci, row.ratio)}" if ci and row.ratio else ""
     texts = filter(None, (bounds, ADJUSTED.removeprefix(", ") if is_of_equal_shares else ""))
     in_brackets = ", ".join(texts)
     than_text = f" than {than}" if than else ""

@@ -23,13 +23,14 @@ from volbench.results.report.rows.verdict.clauses import (
     figure_record,
     figure_words,
     goodness,
-    ratio_words,
+    is_alike,
     without_verdict,
 )
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.lead import INVALID_ONLY, NONE, cause_title, likelihood
 from volbench.results.report.rows.verdict.order import leading, order_note, title_of
 from volbench.results.report.rows.verdict.reason import is_step, sureness
+from volbench.results.report.rows.verdict.settings import variant_names, with_names
 from volbench.results.report.rows.verdict.subject import (
     Subject,
     largest_of,
@@ -38,7 +39,7 @@ from volbench.results.report.rows.verdict.subject import (
     subject_at,
     subject_of,
 )
-from volbench.results.report.rows.verdict.sweep import headline_of_sweep
+from volbench.results.report.rows.verdict.sweep import headline_of_sweep, setting_notes
 from volbench.results.report.wording import label, load_text
 
 _IN_BRACKETS = re.compile(r" \([^()]*\)")
@@ -72,8 +73,11 @@ def headline_of(
     headline = _of_figures(pairs, cells, volumes, findings, effects=effects, about=about)
     if not complete:
         headline = replace(headline, next_step=headline.next_step.replace(REPEAT, RESUME))
-    losses = losing_volumes(durability)
-    lossless = without_loss(durability) if losses else ""
+    if pairs:
+        headline = replace(headline, notes=(*headline.notes, *setting_notes(effects, about, cells, findings)))
+    rows = with_names(durability, variant_names(effects, cells))
+    losses = losing_volumes(rows)
+    lossless = without_loss(rows) if losses else ""
     note = f"in the same crash tests, {lossless}" if lossless else ""
     headline = replace(headline, notes=(*headline.notes, note))
     return closed(headline, [*([f"not safe: {losses}"] if losses else []), *doubts])
@@ -139,7 +143,7 @@ def _of_pair(
             decided=decided,
             notes=cause.notes,
         )
-    is_named = not _is_alike(row)
+    is_named = not is_alike(row)
     leaning = f"{candidate} {_leaning(row)} {baseline}"
     return Headline(
         size=f"{upper_first(cells_each(row))}, not decided: {leaning}, {figure_words(row)}",
@@ -231,11 +235,6 @@ def _what_decides(pair: PairSummary, row: ComparisonRow) -> str:
 
 def _leaning(row: ComparisonRow) -> str:
     """Return how an undecided pair is put: no side is taken where the interval reaches both."""
-    if _is_alike(row):
+    if is_alike(row):
         return "is not told apart from"
     return f"looks {'better' if goodness(row) > 0 else 'worse'} than"
-
-
-def _is_alike(row: ComparisonRow) -> bool:
-    crosses = row.ci is not None and row.ci[0] < 1 < row.ci[1]
-    return crosses or ratio_words(row) == "unchanged"

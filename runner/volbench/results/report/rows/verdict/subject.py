@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
+from volbench.core.records.base import Scalar
 from volbench.core.records.report import ComparisonRow, EffectRow
 from volbench.results.report.rows.verdict.reason import is_step
 from volbench.results.report.wording import load_text
@@ -12,6 +14,7 @@ from volbench.results.report.wording import load_text
 FIO = "fio_"
 """Metrics of the volume alone; a page for a DBA is about the server where it was measured."""
 
+_Row = TypeVar("_Row", ComparisonRow, EffectRow)
 Subject = tuple[str, str, str]
 """Step, its load in words, metric: what a headline's figure is of."""
 
@@ -63,11 +66,31 @@ def subject_at(row: ComparisonRow) -> Subject:
 
 
 def rows_of(rows: Iterable[ComparisonRow], subject: Subject) -> list[ComparisonRow]:
-    """Return the rows of a subject that have a ratio, one a candidate."""
-    return [row for row in rows if row.ratio and subject_at(row) == subject]
+    """Return the rows of a subject that have a ratio, one a candidate.
+
+    Of a sweep these are of one setting: with a verdict if any has one, then of most candidates, then the largest.
+    """
+    of_settings: dict[str, list[ComparisonRow]] = {}
+    for row in rows:
+        if row.ratio and subject_at(row) == subject:
+            of_settings.setdefault(str(setting_of(row.parameters)), []).append(row)
+    return max(
+        of_settings.values(),
+        key=lambda rows: (
+            any(row.verdict in ("better", "worse") for row in rows),
+            len(rows),
+            max(map(size_of, rows)),
+        ),
+        default=[],
+    )
 
 
-def largest_of(rows: Sequence[ComparisonRow]) -> ComparisonRow:
+def setting_of(parameters: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Return the factors of a sweep among parameters: a step's own parameters have no dot."""
+    return {name: value for name, value in parameters.items() if "." in name}
+
+
+def largest_of(rows: Sequence[_Row]) -> _Row:
     """Return the row with the largest difference."""
     return max(rows, key=size_of)
 
