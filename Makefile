@@ -40,7 +40,7 @@ LAB_VM ?= image
 CAUSES ?= PYTHONPATH=tests/lab:tests/support $(BIN)/python -m causes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-kubernetes-slow test-profiles test-emulator posix-suites volume-image check fuzz lint lint-package lint-labs format docs examples examples-archive mutants proofread changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
+.PHONY: help setup demo demo-kubernetes test test-bare test-slow test-servers test-kubernetes test-kubernetes-slow test-profiles test-emulator posix-suites volume-image check fuzz lint lint-package lint-labs format docs examples examples-archive mutants picture proofread changelog lock engine krew release release-check verify-release images lexer local bench bench-emulator bench-kubernetes lab lab-causes lab-recordings-public lab-budgets lab-vm test-vm clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -138,6 +138,10 @@ examples: ## renders the examples' pages again from the archive of their raw run
 examples-archive: ## the archive of the examples' raw runs: EXAMPLE_RUNS=DIRECTORY, which has EXAMPLE/RUN, ARCHIVE=FILE
 	@$(BOOTSTRAP) python
 	@PYTHONPATH=runner:tests/support $(BIN)/python tests/support/example_archive.py pack "$(EXAMPLE_RUNS)" "$(ARCHIVE)"
+
+picture: ## takes the picture of README.md from the stored figures of the demo, with Chromium
+	@$(BOOTSTRAP) python
+	@PYTHONPATH=runner:tests/support $(BIN)/python tests/support/pictures.py results/examples/quick/report.json.xz docs/pictures/report.png
 
 mutants: ## changes each constant of explain by 1.3 and asks whether a test fails: ONLY=check/ FOR=7000; goes on where it was
 	@$(BOOTSTRAP) python

@@ -7,17 +7,21 @@ import shlex
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import typer
+from PIL import Image
+from PIL.PngImagePlugin import PngImageFile
 from pydantic import BaseModel
+from stored_files import REPORT, stored_text
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.core.records.cell import ValidityLimits
 from volbench.core.records.goals.capacity import CapacityPlan
 from volbench.core.records.goals.policy import PolicyFile
+from volbench.core.records.report import Report
 from volbench.core.records.validation.plan import (
     BurstPlan,
     CandidatePlace,
@@ -65,6 +69,13 @@ def test_the_readme_is_short_and_shows_a_report_first() -> None:
     assert len(text.encode()) <= 6 * 1024
     assert text.index("![") < text.index("\n## ")
     assert (ROOT / "docs/pictures/report.png").stat().st_size <= 120 * 1024
+
+
+def test_the_picture_of_the_readme_is_of_todays_report() -> None:
+    """It showed a headline and a table that no report had had for weeks; `make picture` takes it anew."""
+    summary = Report.model_validate_json(stored_text(ROOT / f"results/examples/quick/{REPORT}")).summary
+    picture = cast("PngImageFile", Image.open(ROOT / "docs/pictures/report.png"))
+    assert picture.text["Description"] == " ".join((f"{summary.headline}.", summary.sentence, *summary.notes))
 
 
 def test_the_readme_has_its_sections_in_order() -> None:
