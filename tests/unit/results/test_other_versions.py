@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import ROOT, volbench
 from explained_once import explain_once
+from packed_rows import unpacked
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from volbench import __version__
@@ -22,7 +23,7 @@ from volbench.api import open_run
 from volbench.core.records.steps.cold_read import ColdReadStep
 from volbench.core.records.steps.dump import DumpStep
 from volbench.core.records.steps.oltp import OltpStep
-from volbench.errors import RunUnreadable
+from volbench.errors import RunUnreadable, UsageError
 from volbench.results.store.run_directory import SERIES_FILE
 
 Json = dict[str, Any]
@@ -164,11 +165,21 @@ DISPLAYED = {
     "a cause in the report": _in_report(_suffixed("cause")),
     "a metric in the report": _in_report(_suffixed("metric")),
     "a kind in the report": _in_report(_suffixed("kind")),
+    "a verdict in the report": _in_report(_suffixed("verdict")),
+    "a direction in the report": _in_report(_suffixed("better")),
+    "a standing in the report": _in_report(_suffixed("standing")),
+    "a caveat in the report": _in_report(
+        lambda row: row["caveats"].append(UNKNOWN) if isinstance(row.get("caveats"), list) else None
+    ),
+    "a key in the report": _in_report(lambda row: row.update({UNKNOWN: [UNKNOWN]})),
 }
 """What the files of a run may have that this version does not know, and what each command then shows."""
 REFUSED = {
     "a key of the result": _in_results(lambda result: result.update({UNKNOWN: 1})),
     "a key of the run": _in_run(lambda run: run.update({UNKNOWN: 1})),
+    "a direction of a metric": _in_steps(
+        lambda step: step["metrics"].update({"tps": {"value": 1.0, "unit": "1/s", "better": UNKNOWN}})
+    ),
     "a kind of a disturbance": _in_steps(
         lambda step: step.update(
             disturbances=[
@@ -238,6 +249,12 @@ def test_what_this_version_does_not_know_crashes_no_command(
         assert ended.returncode not in (2, 4) or ended.stderr.count("volbench:") == 1, f"{name}: {ended.stderr}"
         if name.startswith(("report", "explain", "list")):
             assert ended.returncode == 0, f"{name}: {ended.stderr}"
+    if shape == "two":
+        opened = open_run(run)
+        assert opened.summary.headline
+        assert opened.metrics(valid_only=False).num_rows >= 0
+        assert all(opened.compare(row.metric) for row in opened.report.comparisons)
+        assert "<html" in opened.render("html")
 
 
 @pytest.mark.parametrize("alteration", REFUSED)
@@ -291,6 +308,46 @@ def test_a_metric_that_no_descriptor_has_stays_in_every_report(originals: dict[s
     texts = chain((run / "report.json",), run.glob("report.csv"), run.glob("**/*.csv"))
     assert any(UNKNOWN in path.read_text() for path in texts)
     assert UNKNOWN in volbench("report", str(run), "--format", "csv").stdout
+
+
+def test_an_unknown_metric_without_a_direction_is_shown_and_takes_no_side(
+    originals: dict[str, Path], tmp_path: Path
+) -> None:
+    """It has its raw name wherever metrics are listed, and nothing calls a volume better or worse by it."""
+    run = _copied(originals["two"], tmp_path / "results")
+    _in_steps(_add)(run)
+    _in_steps(lambda step: step["metrics"][UNKNOWN].update(better="none"))(run)
+    _in_run(lambda record: record["suite"]["comparison"].update(metrics=[UNKNOWN, "tps"]))(run)
+    opened = open_run(run)
+    assert UNKNOWN in opened.metrics()["metric"].to_pylist()
+    assert UNKNOWN in {row.metric for row in opened.figures}
+    assert UNKNOWN not in {row.metric for row in opened.report.comparisons}
+    assert opened.report.summary.figure is not None
+    assert opened.report.summary.figure.metric == "tps"
+    assert UNKNOWN not in " ".join((opened.summary.headline, opened.summary.sentence, *opened.summary.notes))
+    with pytest.raises(UsageError, match=UNKNOWN):
+        opened.compare(UNKNOWN)
+    assert UNKNOWN in unpacked(opened.render("html"))
+    assert UNKNOWN in opened.render("csv")
+
+
+@pytest.mark.parametrize("direction", ["higher", "lower"])
+def test_an_unknown_metric_takes_the_side_that_its_file_states(
+    direction: str, originals: dict[str, Path], tmp_path: Path
+) -> None:
+    """A metric of a plug-in describes itself: its file has unit and direction, and this version lacks its label."""
+    run = _copied(originals["two"], tmp_path / "results")
+    volumes = {cell["cell_id"]: cell["volume"] for cell in json.loads((run / "run.json").read_text())["cells"]}
+    for path in run.glob("cells/*/result.json"):
+        value = {"value": 2.0 if volumes[path.parent.name] == "b" else 1.0, "unit": "parsec", "better": direction}
+        result = json.loads(path.read_text())
+        for step in result["steps"]:
+            step["metrics"][UNKNOWN] = value
+        path.write_text(json.dumps(result))
+    rows = open_run(run).compare(UNKNOWN)
+    assert {row.ratio for row in rows} == {2.0}
+    assert {row.unit for row in rows} == {"parsec"}
+    assert {row.verdict for row in rows} <= {"better" if direction == "higher" else "worse", "inconclusive"}
 
 
 @pytest.mark.parametrize("column", ["source", "metric"])
