@@ -24,7 +24,7 @@ from volbench.observe.statements import Statement, StatementRates
 from volbench.results.explain.accounts.time_budget import TimeBudget, statement_budget
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
-from volbench.results.explain.cause_relation import cause_of, counterparts, first_cause
+from volbench.results.explain.cause_relation import cause_of, counterparts, first_cause, relation_of
 from volbench.results.explain.evidence.association import Association, cell_correlations, pooled
 from volbench.results.explain.evidence.episodes import Level
 from volbench.results.explain.findings import Explanation, explain_case
@@ -71,6 +71,11 @@ class ObservationReport:
     sources: Mapping[str, str]
     case: Case
     response: ObservedResponse | None = None
+
+    @property
+    def first_cause(self) -> str:
+        """Name of the first cause of all of the time, which associations are held against; empty: none is named."""
+        return cause_of(self.findings[0]) if self.findings else ""
 
 
 def report_of(directory: Path, *, recorded: Sequence[str] = ()) -> ObservationReport:
@@ -236,20 +241,28 @@ def as_json(report: ObservationReport) -> dict[str, Any]:
         "statement_time": None if report.time is None else _time_json(report.time),
         "response": None if report.response is None else dataclasses.asdict(report.response),
         "statements": _statements_json(report.statements),
-        "associations": [
-            {
-                "source": association.key.source,
-                "metric": association.key.metric,
-                "entity": association.key.entity,
-                "rho": association.rho,
-                "lag": association.lag,
-                "q_value": association.q_value,
-                "implausible_reason": association.implausible_reason,
-            }
-            for association in report.associations
-        ],
+        "associations": _associations_json(report),
         "incidents": [_incident_json(report, incident) for incident in report.incidents],
     }
+
+
+def _associations_json(report: ObservationReport) -> list[dict[str, Any]]:
+    """Rows of `What moves with p95`, each with what it is to the first cause (`AssociationRow`)."""
+    return [
+        {
+            "source": association.key.source,
+            "metric": association.key.metric,
+            "entity": association.key.entity,
+            "rho": association.rho,
+            "lag": association.lag,
+            "q_value": association.q_value,
+            "implausible_reason": association.implausible_reason,
+            "first_cause": report.first_cause,
+            "relation": relation_of(association, report.first_cause),
+            "moves_along": association.moves_along(report.first_cause),
+        }
+        for association in report.associations
+    ]
 
 
 def _time_json(time: TimeBudget) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from volbench.observe.figures import before_and_during, charts, sessions, statem
 from volbench.observe.report import IncidentReport, ObservationReport, clock_of
 from volbench.observe.statements import Statement, count_text, textless_note, top_by
 from volbench.results.explain.accounts.time_budget import TimeBudget
-from volbench.results.explain.cause_relation import cause_of, relation_of
+from volbench.results.explain.cause_relation import relation_of
 from volbench.results.explain.evidence.association import Association
 from volbench.results.explain.evidence.episodes import Level
 from volbench.results.explain.wording import number, percent
@@ -87,8 +87,7 @@ def _whole_time(report: ObservationReport) -> Iterator[Section]:
     if report.response is not None:
         yield Section("What a millisecond of the volume costs", (Text(report.response.sentence),))
     if report.associations:
-        cause = cause_of(report.findings[0]) if report.findings else ""
-        texts = tuple(association_text(association, cause) for association in report.associations)
+        texts = tuple(association_text(association, report.first_cause) for association in report.associations)
         note = Text("A correlation supports a cause and is none by itself.", "dim")
         yield Section("What moves with p95", (Items(texts), note))
     curves = charts(report)

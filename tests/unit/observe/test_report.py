@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,14 +17,17 @@ from sentences import plain
 from volbench.cli.main import app
 from volbench.cli.observe import metric_lines
 from volbench.core.records.facts import VolumeFacts
-from volbench.core.records.named_metrics import PerformanceSchema
+from volbench.core.records.named_metrics import Diskstats, PerformanceSchema, Tasks
 from volbench.errors import RunUnreadable, UsageError
 from volbench.observe.model import OBSERVATION_FILE
 from volbench.observe.report import ObservationReport, as_json, report_of
 from volbench.observe.ring import segments_in
 from volbench.observe.sections import document_of, headlines
+from volbench.results.explain.evidence.association import Along, Association
 from volbench.results.report.formats.sections import sections_markdown, sections_page
+from volbench.results.report.views.cause_clause import clause_of
 from volbench.results.report.views.charts import chart_assets
+from volbench.results.store.series import SeriesKey
 
 STALL = range(61, 65)
 
@@ -110,6 +115,35 @@ def test_an_incident_without_longer_statements_has_no_extra_time(tmp_path: Path)
     add_incident(directory, 60.0, 80.0)
     (incident,) = report_of(directory).incidents
     assert incident.extra is None
+
+
+def moving(key: SeriesKey, along: Mapping[str, Along]) -> Association:
+    return Association(
+        key=key, rho=0.9, lag=0, samples=100, effective_samples=90.0, p_value=0.001, q_value=0.01, along=along
+    )
+
+
+def test_json_says_of_a_correlation_what_the_page_says_it_is_to_the_first_cause(tmp_path: Path) -> None:
+    report = report_of(build(tmp_path / "o", 100, stalled))
+    along = {report.first_cause: Along(rho=0.9, rho_of_latency=0.9)}
+    keys = (SeriesKey.of(Diskstats.w_await_ms), SeriesKey.of(Tasks.run_delay_s_per_s))
+    associations = tuple(moving(key, of_cause) for key, of_cause in zip(keys, ({}, along), strict=True))
+    report = dataclasses.replace(report, associations=associations)
+    waits, delays = as_json(report)["associations"]
+    assert (waits["first_cause"], waits["relation"], waits["moves_along"]) == (
+        "storage.stall",
+        "accounted for",
+        None,
+    )
+    assert (delays["first_cause"], delays["relation"], delays["moves_along"]) == (
+        "storage.stall",
+        "shared",
+        True,
+    )
+    text = plain(markdown(report))
+    for row in (waits, delays):
+        clause = clause_of(row["relation"], row["first_cause"], row["rho"], moves_along=row["moves_along"])
+        assert clause in text
 
 
 def test_the_report_begins_with_its_incidents(tmp_path: Path) -> None:
