@@ -2,7 +2,7 @@
 
 python -m causes.sample pack OUT ...   adds proven runs of the lab's directories to tests/fixtures/lab-runs
 python -m causes.sample score          scores the sample
-python -m causes.sample calibrate      counts what the check left of findings, and only lowers confidences
+python -m causes.sample calibrate      counts findings by what the check left of them: here, and at first sight
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from causes import first_sight
 from causes.observed import TRUTH_FILE
 from causes.runner import STEP
 from score_files import say
 from volbench.core.records.report import FindingRow, RefutedRow
 from volbench.results.explain import calibration as calibration_module
-from volbench.results.explain.calibration import CHECK_FILE, LEFT_COUNTS, Counted, Left, LeftCounts
+from volbench.results.explain.calibration import CHECK_FILE, CheckOutcome, Counted, Left, LeftCounts
 from volbench.results.explain.run import explain_run
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory
@@ -37,7 +38,10 @@ VOLUMES = ("storage.", "host.", "instance.")
 _RECORDS = ("run.json", "journal.jsonl")
 _OF_CELL = ("cell.json", "result.json", "series.parquet")
 _PATHS = re.compile(rb'"/(?:var/tmp|root|work|tmp)/[^"]*"')
-_LEFT: tuple[Left, ...] = ("rebuilt", "not rebuilt", "not known", "objected")
+SOURCE = (
+    "the lower one of what was right at first sight (results/examples/lab/seed-703.json.xz, seed-704.json.xz) and"
+    " what is right by the rules as they are (tests/fixtures/lab-runs)"
+)
 COUNTED_SEEDS = frozenset({101, 401})
 """Of their runs no verdict was known when the check was made; rules were fitted to those of seed 201."""
 
@@ -158,33 +162,41 @@ def counts(scored: Sequence[Outcome], *, without: str = "") -> LeftCounts:
         without: a family that is left out.
     """
     used = [outcome for outcome in scored if outcome.lab_seed in COUNTED_SEEDS and outcome.family != without]
-    by_left: dict[Left, Counted] = {}
-    for left in _LEFT:
-        such = [outcome for outcome in used if outcome.first and _value(outcome.findings[0], "check") == left]
-        by_left[left] = Counted(true=sum(outcome.is_right for outcome in such), findings=len(such))
-    source = "tests/fixtures/lab-runs: runs whose verdicts were not known while rules were made"
-    return LeftCounts(source=source, runs=len(used), left=by_left)
+    return first_sight.counted(named_first(used), SOURCE)
 
 
-def calibrated(before: LeftCounts, again: LeftCounts) -> LeftCounts:
-    """Return what is known so far, with the counts of today's rules where these make findings less sure.
+def named_first(scored: Sequence[Outcome]) -> Iterator[tuple[Left, bool]]:
+    """Yield what the check left of each first finding, and whether it is right."""
+    for item in scored:
+        if item.first:
+            yield cast(Left, _value(item.findings[0], "check")), item.is_right
 
-    Rules were changed on these runs since they were counted first: that more of them are right by now says nothing
-    of new runs, and makes no finding surer.
+
+def counts_at_first_sight() -> LeftCounts:
+    """Count the same of fresh runs, as rules named them that were made before."""
+    runs = [run for file in first_sight.FILES for run in first_sight.runs_of(file)]
+    return first_sight.counted(first_sight.named_first(runs), SOURCE)
+
+
+def calibrated(at_first_sight: LeftCounts, again: LeftCounts) -> LeftCounts:
+    """Return what was right at first sight, with the counts of today's rules where these make findings less sure.
+
+    Rules were changed since on the runs that are scored again: that more of them are right says nothing of new
+    runs, and makes no finding surer.
 
     Args:
-        before: calibration_check.json.
+        at_first_sight: `counts_at_first_sight`.
         again: `counts` of today.
     """
     lower = {
-        left: min((before.left.get(left, item), item), key=lambda counted: _confidence(left, counted))
-        for left, item in again.left.items()
+        outcome: min((counted, again.left[outcome]), key=lambda item: _confidence(outcome, item))
+        for outcome, counted in at_first_sight.left.items()
     }
-    return again.model_copy(update={"left": lower})
+    return at_first_sight.model_copy(update={"left": lower})
 
 
-def _confidence(left: Left, counted: Counted) -> float:
-    return LeftCounts(source="", runs=0, left={left: counted}).confidence(left)
+def _confidence(outcome: CheckOutcome, counted: Counted) -> float:
+    return LeftCounts(source="", left={outcome: counted}).confidence(outcome)
 
 
 def figures(scored: Sequence[Outcome]) -> Mapping[str, float]:
@@ -235,7 +247,7 @@ def main() -> int:
         say(f"{name}: {figure:.3g}")
     if options.what == "calibrate":
         file = Path(calibration_module.__file__).with_name(CHECK_FILE)
-        content: dict[str, Any] = calibrated(LEFT_COUNTS, counts(scored)).model_dump(mode="json")
+        content: dict[str, Any] = calibrated(counts_at_first_sight(), counts(scored)).model_dump(mode="json")
         file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return 0
 

@@ -10,17 +10,31 @@ import pytest
 from contradictions import contradictions
 from raw_shares import raw_time, share_max
 
+from causes.first_sight import fisher_p, right_by_p95
 from causes.runner import STEP
-from causes.sample import SAMPLE, SUFFIX, Outcome, calibrated, counts, figures, outcomes, pack
+from causes.sample import (
+    SAMPLE,
+    SUFFIX,
+    Outcome,
+    calibrated,
+    counts,
+    counts_at_first_sight,
+    figures,
+    named_first,
+    outcomes,
+    pack,
+)
 from volbench.core.records.report import FindingRow
 from volbench.results.explain import causes as causes_module
-from volbench.results.explain.calibration import LEFT_COUNTS, Counted, LeftCounts
+from volbench.results.explain.calibration import LEFT_COUNTS, OUTCOMES, Counted, LeftCounts
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.deciding import decided
 from volbench.results.explain.rule import Rule
 
 SCORES_MAX_BYTES = 8 << 20
+P95 = ("rebuilt", "not rebuilt")
+"""What the check says of a finding whose p95 was computed and compared."""
 
 
 UNDECLARED: list[str] = []
@@ -72,19 +86,37 @@ def test_scores_do_not_fall(scored: list[Outcome]) -> None:
 
 
 def test_confidences_are_what_the_check_leaves(scored: list[Outcome]) -> None:
-    """The counts that confidences come from are near those of the rules as they are."""
+    """What is right by the rules as they are is near what was right at first sight of fresh runs."""
     again = counts(scored)
-    for left in LEFT_COUNTS.left:
-        assert again.confidence(left) == pytest.approx(LEFT_COUNTS.confidence(left), abs=0.08)
+    for outcome in LEFT_COUNTS.left:
+        assert again.confidence(outcome) == pytest.approx(LEFT_COUNTS.confidence(outcome), abs=0.08)
 
 
 def test_the_file_of_confidences_is_what_its_command_writes(scored: list[Outcome]) -> None:
-    """It said 0 of 2 of what is objected to, and then 0 of 0, by hand; `calibrate` writes the whole file."""
-    assert calibrated(LEFT_COUNTS, counts(scored)) == LEFT_COUNTS
+    """Counts of an earlier p95 stayed in it, since it was held against itself; both its sources are kept here."""
+    assert calibrated(counts_at_first_sight(), counts(scored)) == LEFT_COUNTS
+
+
+def test_the_printed_count_is_that_of_the_runs(scored: list[Outcome]) -> None:
+    """It said 14 of 14 where 77 of 79 were right."""
+    right = [right for left, right in named_first(scored) if OUTCOMES[left] == "compared"]
+    of_rules = calibrated(counts_at_first_sight(), counts(scored)).left["compared"]
+    printed = f"{of_rules.true} of {of_rules.findings} findings that nothing speaks against"
+    assert sum(right) / len(right) >= of_rules.rate - 0.05
+    texts = [
+        row.text for item in scored for finding in item.findings for row in finding.evidence if row.value in P95
+    ]
+    assert texts
+    assert [text for text in texts if printed not in text] == []
+
+
+def test_p95_that_follows_makes_no_finding_right(scored: list[Outcome]) -> None:
+    """Else both outcomes need a count of their own."""
+    assert fisher_p(*right_by_p95(named_first(scored))) > 0.05
 
 
 @pytest.mark.parametrize(
-    ("before", "again", "left"),
+    ("at_first_sight", "again", "left"),
     [
         ((14, 15), (15, 15), (14, 15)),
         ((14, 15), (13, 15), (13, 15)),
@@ -93,12 +125,12 @@ def test_the_file_of_confidences_is_what_its_command_writes(scored: list[Outcome
     ],
 )
 def test_runs_that_rules_were_changed_on_make_no_finding_surer(
-    before: tuple[int, int], again: tuple[int, int], left: tuple[int, int]
+    at_first_sight: tuple[int, int], again: tuple[int, int], left: tuple[int, int]
 ) -> None:
     def counted(pair: tuple[int, int]) -> LeftCounts:
-        return LeftCounts(source="", runs=40, left={"rebuilt": Counted(true=pair[0], findings=pair[1])})
+        return LeftCounts(source="", left={"compared": Counted(true=pair[0], findings=pair[1])})
 
-    assert calibrated(counted(before), counted(again)) == counted(left)
+    assert calibrated(counted(at_first_sight), counted(again)) == counted(left)
 
 
 def test_no_share_is_more_than_its_pieces_of_the_clients_time(scored: list[Outcome]) -> None:
@@ -153,7 +185,7 @@ def test_findings_of_a_run_agree(scored: list[Outcome]) -> None:
 def test_a_family_that_is_left_out_does_not_change_what_is_sure(scored: list[Outcome]) -> None:
     """Counted on all families but one, what nothing speaks against is as sure for the family that was left out."""
     for family in {item.family for item in scored}:
-        assert counts(scored, without=family).confidence("rebuilt") >= 0.85
+        assert counts(scored, without=family).confidence("compared") >= 0.85
 
 
 def test_a_stand_of_the_disk_is_no_small_pool(scored: list[Outcome]) -> None:

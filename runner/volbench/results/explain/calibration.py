@@ -1,7 +1,7 @@
 """How often findings are true: counted on runs of the lab whose causes were made on purpose, not chosen.
 
-calibration.json is written by `python -m causes calibrate` from the data of the lab of other mechanisms: runs that
-nobody had looked at while rules were changed (`derived`). `checked` are later runs; without them, or where they
+calibration.json is written by `python -m causes calibrate` from the data of the lab of other mechanisms: runs whose
+verdicts were known while rules were mended (`derived`). `checked` are fresh runs; without them, or where they
 disagree, confidences are not called calibrated. How well confidences of some families of mechanisms hold for
 another one is in the lab's page: there, each family's are counted on all the others.
 
@@ -53,8 +53,16 @@ CONFIDENCE_MAX = 0.99
 Left = Literal["rebuilt", "not rebuilt", "not known", "objected"]
 """What the check leaves of a finding: p95 is rebuilt from its pieces; it is another one; it cannot be rebuilt; or
 something speaks against it without refuting it."""
+CheckOutcome = Literal["compared", "not known", "objected"]
+"""What findings are counted by. Whether p95 follows is no part of it: as many come true where it does not."""
+OUTCOMES: dict[Left, CheckOutcome] = {
+    "rebuilt": "compared",
+    "not rebuilt": "compared",
+    "not known": "not known",
+    "objected": "objected",
+}
 CHECK_FILE = "calibration_check.json"
-LEFT_MAX: dict[Left, float] = {"objected": 0.7, "not known": PRIOR_MAX}
+LEFT_MAX: dict[CheckOutcome, float] = {"objected": 0.7, "not known": PRIOR_MAX}
 """Below the 0.9 of `very likely`: a figure speaks against it, or nothing could be rebuilt and compared."""
 _MOST = {"some failed": PRIOR_MAX, "one of two": ONE_OF_TWO_MAX}
 
@@ -84,23 +92,23 @@ class Counts(Record):
 
 
 class LeftCounts(Record):
-    """Findings of fresh runs of the lab by what the check left of them."""
+    """First findings of runs of the lab by what the check left of them."""
 
     source: str
-    runs: int
-    left: dict[Left, Counted]
+    left: dict[CheckOutcome, Counted]
 
-    def confidence(self, left: Left) -> float:
+    def confidence(self, outcome: CheckOutcome) -> float:
         """(t + PRIOR_FINDINGS x PRIOR_MAX) / (n + PRIOR_FINDINGS), at most CONFIDENCE_MAX or LEFT_MAX."""
-        counted = self.left.get(left, _NOTHING)
+        counted = self.left.get(outcome, _NOTHING)
         rate = (counted.true + PRIOR_FINDINGS * PRIOR_MAX) / (counted.findings + PRIOR_FINDINGS)
-        return without_rounding_error(min(rate, LEFT_MAX.get(left, CONFIDENCE_MAX)))
+        return without_rounding_error(min(rate, LEFT_MAX.get(outcome, CONFIDENCE_MAX)))
 
-    def describe(self, left: Left) -> str:
+    def describe(self, outcome: CheckOutcome) -> str:
         """What was counted, in words."""
-        counted = self.left.get(left, _NOTHING)
-        such = f"{counted.true} of {counted.findings} findings with this outcome"
-        return f"{such} were true in fresh runs of volbench's lab"
+        counted, such = self.left.get(outcome, _NOTHING), _SUCH.get(outcome, "such findings")
+        if not counted.findings:
+            return f"{such} were never counted in volbench's lab"
+        return f"{counted.true} of {counted.findings} {such} were true in volbench's lab"
 
 
 class Calibration(Record):
@@ -200,6 +208,7 @@ class Calibration(Record):
 
 
 _NOTHING = Counted(true=0, findings=0)
+_SUCH: dict[CheckOutcome, str] = {"compared": "findings that nothing speaks against, whether p95 follows or not,"}
 _ROUNDING = 1e-9
 _ALIKE = 0.01
 """Two shares that read alike."""

@@ -11,8 +11,10 @@ from volbench.results.explain.calibration import (
     CONFIDENCE_MAX,
     LEFT_COUNTS,
     LEFT_MAX,
+    OUTCOMES,
     RECORDINGS,
     Calibration,
+    CheckOutcome,
     Evidence,
     Kind,
     Left,
@@ -88,6 +90,11 @@ class Cause:
         return "rebuilt" if self.rebuilt.is_alike else "not rebuilt"
 
     @property
+    def outcome(self) -> CheckOutcome:
+        """What its confidence is counted by, of what the check leaves."""
+        return OUTCOMES[self.left]
+
+    @property
     def confidence(self) -> float:
         """What the check leaves of it, and no more than its rule's evidence was worth in the lab.
 
@@ -97,7 +104,7 @@ class Cause:
             self.kind, self.cause, self.decided_by, is_second=self.is_second, checks=self.checks
         )
         counted = (
-            CONFIDENCE_MAX if self.recorded and self.left == "not known" else LEFT_COUNTS.confidence(self.left)
+            CONFIDENCE_MAX if self.recorded and self.left == "not known" else LEFT_COUNTS.confidence(self.outcome)
         )
         return min(by_rule, counted, self.confidence_max)
 
@@ -116,7 +123,7 @@ def confidence_rows(cause: Cause) -> tuple[EvidenceRow, ...]:
     text += ", and it is one of two causes that fit this evidence equally well" if cause.one_of_two else ""
     if cause.confidence_max < 1:
         text += f"; outside the lab such findings were never counted: at most {cause.confidence_max:g}"
-    elif cause.recorded or cause.confidence < LEFT_COUNTS.confidence(cause.left):
+    elif cause.recorded or cause.confidence < LEFT_COUNTS.confidence(cause.outcome):
         text += "; " + cause.calibration.describe_counts(
             cause.kind,
             cause.cause,
@@ -142,8 +149,8 @@ def confidence_rows(cause: Cause) -> tuple[EvidenceRow, ...]:
 
 def _bound_text(cause: Cause) -> str:
     """Why the confidence is less than such findings came true, where it is."""
-    most = LEFT_MAX.get(cause.left)
-    if most is None or LEFT_COUNTS.confidence(cause.left) < most or cause.confidence < most:
+    most = LEFT_MAX.get(cause.outcome)
+    if most is None or LEFT_COUNTS.confidence(cause.outcome) < most or cause.confidence < most:
         return ""
     bound_by = "something speaks against it" if cause.objections else "p95 was not computed and compared"
     return f"; the confidence is {percent(most)} at most where {bound_by}"
@@ -151,7 +158,7 @@ def _bound_text(cause: Cause) -> str:
 
 def _left_text(cause: Cause) -> str:
     """What the check found, with the counts of such findings."""
-    counted = LEFT_COUNTS.describe(cause.left) + _bound_text(cause)
+    counted = LEFT_COUNTS.describe(cause.outcome) + _bound_text(cause)
     if cause.objections:
         return f"something speaks against it; {counted}"
     if cause.rebuilt is None:

@@ -14,6 +14,7 @@ from volbench.results.explain.calibration import (
     SECOND,
     SECOND_MAX,
     Calibration,
+    CheckOutcome,
     Counted,
     Kind,
     Left,
@@ -66,7 +67,8 @@ def test_the_evidence_says_what_was_counted_and_what_that_is_worth() -> None:
     assert checks.value == "some not made"
     assert checks.text == "1 of 2 checks holds, 1 could not be made"
     assert check.value == "not known"
-    assert f" of {LEFT_COUNTS.left['not known'].findings} findings" in check.text
+    counted = LEFT_COUNTS.left["not known"]
+    assert f"{counted.true} of {counted.findings} such findings were true" in check.text
     assert "one of two" in confidence_rows(stall(True, one_of_two=True))[0].text
     assert (decided_by.metric, decided_by.value) == ("decided_by", "level")
 
@@ -87,18 +89,37 @@ def test_a_confidence_below_what_was_counted_says_why() -> None:
 def test_what_nothing_speaks_against_is_as_sure_as_it_was_counted(
     true: int, findings: int, confidence: float
 ) -> None:
-    counted = LeftCounts(source="", runs=1, left={"rebuilt": Counted(true=true, findings=findings)})
-    assert counted.confidence("rebuilt") == pytest.approx(confidence, abs=0.001)
+    counted = LeftCounts(source="", left={"compared": Counted(true=true, findings=findings)})
+    assert counted.confidence("compared") == pytest.approx(confidence, abs=0.001)
 
 
-@pytest.mark.parametrize(
-    ("left", "most"), [("objected", 0.7), ("not known", 0.85), ("not rebuilt", 0.99), ("rebuilt", 0.99)]
-)
+@pytest.mark.parametrize(("outcome", "most"), [("objected", 0.7), ("not known", 0.85), ("compared", 0.99)])
 def test_what_speaks_against_a_finding_or_nothing_could_rebuild_is_never_very_likely(
-    left: Left, most: float
+    outcome: CheckOutcome, most: float
 ) -> None:
-    counted = LeftCounts(source="", runs=1, left={left: Counted(true=4000, findings=4000)})
-    assert counted.confidence(left) == most
+    counted = LeftCounts(source="", left={outcome: Counted(true=4000, findings=4000)})
+    assert counted.confidence(outcome) == most
+
+
+def test_p95_that_follows_makes_a_finding_no_surer() -> None:
+    """Findings were as often true where it does not: one count, one confidence, one sentence for it."""
+    sure = dataclasses.replace(stall(True), cause="host.io_limit", decided_by="counted")
+    follows, differs = (
+        dataclasses.replace(sure, rebuilt=Quantile(recorded_ms=100.0, rebuilt_ms=rebuilt_ms))
+        for rebuilt_ms in (100.0, 20.0)
+    )
+    assert (follows.left, differs.left) == ("rebuilt", "not rebuilt")
+    assert follows.confidence == differs.confidence == LEFT_COUNTS.confidence("compared")
+    texts = [confidence_rows(finding)[1].text for finding in (follows, differs)]
+    counts = {text.rpartition("; ")[2] for text in texts}
+    assert len(counts) == 1
+    assert "findings that nothing speaks against, whether p95 follows or not, were true" in counts.pop()
+
+
+def test_what_was_never_counted_is_said_to_be() -> None:
+    """It said `0 of 0 findings with this outcome were true`."""
+    counted = LeftCounts(source="", left={})
+    assert counted.describe("objected") == "such findings were never counted in volbench's lab"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,99 @@
+"""Fresh runs at first sight: the page says what the kept readings hold; both outcomes of p95 are right as often."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from causes import families
+from causes.first_sight import CLAIMED, FILES, FIRST, add, fisher_p, named_first, right_by_p95, runs_of
+from recordings.score import interval
+from volbench.results.explain.calibration import Counted, Left
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "results/examples/lab/fresh.md").read_text(encoding="utf-8")
+CAUSES = (ROOT / "docs/causes.md").read_text(encoding="utf-8")
+LAST = FILES[-1]
+HEADS = ("| figure ", "| family ", "| run ", "|---")
+
+
+def rows(reading: str) -> list[str]:
+    """Rows of the page by family of the latest runs."""
+    lines = families.page(runs_of(LAST, reading), "").splitlines()
+    return [line for line in lines if line.startswith("| ") and not line.startswith(HEADS)]
+
+
+def test_the_page_of_fresh_runs_shows_what_was_scored_at_first_sight() -> None:
+    """A row of figures goes on with a column of later rules."""
+    shown = PAGE.splitlines()
+    assert len(rows(FIRST)) > 30
+    missing = [row for row in rows(FIRST) if not any(line.startswith(row.removesuffix(" |")) for line in shown)]
+    assert missing == []
+
+
+def test_the_page_of_fresh_runs_shows_what_later_rules_make_of_them() -> None:
+    figures = [row for row in rows(CLAIMED) if re.search(r"\| [<>]= \d+ % \|", row)]
+    assert len(figures) == 10
+    for row in figures:
+        name, counts = row.strip("| ").split(" | ")[0], row.strip("| ").split(" | ")[-1]
+        (line,) = (line for line in PAGE.splitlines() if line.startswith(f"| {name} |"))
+        assert line.endswith(f"| {counts} |"), name
+
+
+def test_the_page_of_fresh_runs_says_what_the_seed_before_showed() -> None:
+    paragraph = PAGE.partition("## 104 runs of the night before")[2].partition("## 208")[0]
+    lines = families.page(runs_of(FILES[0]), "").splitlines()
+    counts = [match.group() for line in lines if (match := re.search(r"\d+ of \d+(?= \(\d+%\) \|$)", line))]
+    assert len(counts) == 10
+    assert [count for count in counts if count not in paragraph] == []
+
+
+def test_the_documentation_says_how_often_both_outcomes_of_p95_are_right() -> None:
+    """Neither is evidence: both have one count, and one confidence."""
+    text = " ".join(CAUSES.split())
+    follows, differs = right_by_p95(named(CLAIMED))
+    said = [f"{counted.true} of {counted.findings} ({interval_text(counted)})" for counted in (follows, differs)]
+    p = fisher_p(follows, differs)
+    assert p > 0.05
+    assert f"right in {said[0]} where p95 follows and in {said[1]} where it does not: p = {p:.2g}" in text
+    follows, differs = right_by_p95(named(FIRST))
+    p = fisher_p(follows, differs)
+    assert p > 0.05
+    counts = f"{follows.true} of {follows.findings} and {differs.true} of {differs.findings}"
+    assert f"{counts} were (p = {p:.2g})" in text
+
+
+def named(reading: str) -> list[tuple[Left, bool]]:
+    return [pair for file in FILES for pair in named_first(runs_of(file, reading))]
+
+
+def interval_text(counted: Counted) -> str:
+    low, high = interval(counted.true, counted.findings)
+    return f"{100 * low:.0f} to {100 * high:.0f} %"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "p"),
+    [((3, 3), (0, 3), 0.1), ((8, 10), (1, 6), 0.0350), ((5, 5), (5, 5), 1.0), ((0, 4), (0, 9), 1.0)],
+)
+def test_two_counts_are_compared_exactly(first: tuple[int, int], second: tuple[int, int], p: float) -> None:
+    """1 / 20 on both sides; and an example with 9 of 16, as other programs compute it."""
+    counts = [Counted(true=true, findings=findings) for true, findings in (first, second)]
+    assert fisher_p(*counts) == pytest.approx(p, abs=0.0001)
+
+
+def test_a_reading_keeps_what_is_counted_and_no_path(tmp_path: Path) -> None:
+    stored = next(item for item in runs_of(LAST) if item.injected and item.findings)
+    made = dataclasses.replace(stored, place="/data/runs/1", metrics={"tps": 1.0})
+    evidence = {**made.findings[0].evidence, "read_iops": 515}
+    made = dataclasses.replace(made, findings=(dataclasses.replace(made.findings[0], evidence=evidence),))
+    file = tmp_path / "seed-1.json.xz"
+    add(file, FIRST, [made], "c")
+    add(file, "later", [dataclasses.replace(made, findings=())], "d")
+    (kept,) = runs_of(file)
+    assert [*named_first([kept])] == [*named_first([made])]
+    assert (kept.place, kept.metrics, "read_iops" in kept.findings[0].evidence) == ("", {}, False)
+    assert runs_of(file, "later")[0].findings == ()
