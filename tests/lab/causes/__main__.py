@@ -21,11 +21,11 @@ from typing import Any
 
 from stored_files import stored_text
 
-from causes import families
+from causes import families, first_sight
 from causes.conditions import FILE, Condition, load_conditions, setup_of
 from causes.machine import Machine, missing_programs
 from causes.network import remove_rules
-from causes.observed import Run, emulated_runs, observe, read_runs
+from causes.observed import Run, emulated_runs, observe, read_runs, run_from
 from causes.page import data_of, html
 from causes.runner import DONE_FILE, run_setup
 from causes.scoring import ONE_OF_TWO, calibrated, figures, first, is_named, is_right, left_out
@@ -39,7 +39,8 @@ DEFAULT_TO = Path(__file__).parents[3] / "results" / "examples" / "lab" / "cause
 EMULATOR_OUT = Path("/var/tmp/volbench-lab")
 CALIBRATION_SOURCE = (
     "results/examples/lab/causes/lab.json.xz, with and without the limits of the server's group: runs whose"
-    " verdicts were known while rules were mended, checked on fresh ones"
+    " verdicts were known while rules were mended, checked on fresh ones; and seed-703.json.xz and seed-704.json.xz"
+    " at first sight"
 )
 SPARED = {"": "", "cgroup_io": ", without the limits of the server's group"}
 """What rules are not shown in a second reading: most volumes and hypervisors do not tell their limits."""
@@ -147,15 +148,16 @@ def _score(conditions: dict[str, Condition], options: argparse.Namespace) -> Non
             say(f"  {verdict:12} {bar.name}: {value} ({requests}); {bar.meaning}")
     scored = {**scored_on(), "load": options.load, "known_seeds": sorted(KNOWN_SEEDS)}
     data = data_of(readings, conditions, counted_on=counted_on, machine=scored)
-    known_values, fresh = (_proven(readings, age) for age in (KNOWN, FRESH))
-    data["calibration"] = calibrated(CALIBRATION_SOURCE, known_values, fresh).model_dump(mode="json")
+    data["calibration"] = calibration_of(data).model_dump(mode="json")
     for path in write(data, html(data), options.to):
         say(str(path))
 
 
 def calibration_of(data: dict[str, Any]) -> Calibration:
-    """The confidences that lab.json holds."""
-    return Calibration.model_validate(data["calibration"])
+    """Confidences from known runs of lab.json and later ones at first sight, checked on its fresh runs."""
+    readings = {label: [run_from(row) for row in rows] for label, rows in data["runs"].items()}
+    later = [run for file in first_sight.FILES for run in first_sight.runs_of(file) if run.injected]
+    return calibrated(CALIBRATION_SOURCE, [*_proven(readings, KNOWN), *later], _proven(readings, FRESH))
 
 
 def _age(run: Run) -> str:

@@ -14,7 +14,7 @@ from stored_files import stored_text
 
 import score_files
 from causes import families, page, scoring
-from causes.__main__ import CALIBRATION_SOURCE, DEFAULT_TO, FRESH, KNOWN, calibration_of
+from causes.__main__ import DEFAULT_TO, FRESH, KNOWN, calibration_of
 from causes.conditions import BEFORE_S, FOREVER_S, load_conditions, phases_of, setup_of
 from causes.evidence import Evidence
 from causes.machine import write_rate
@@ -278,14 +278,6 @@ def test_the_confidences_in_use_are_those_of_the_committed_runs() -> None:
     """After `score`, `python -m causes calibrate` writes them."""
     scored = json.loads(stored_text(DEFAULT_TO / score_files.DATA_FILE))
     assert calibration_of(scored) == CALIBRATION
-    assert scoring.calibrated(CALIBRATION_SOURCE, proven(KNOWN), proven(FRESH)) == CALIBRATION
-
-
-def proven(age: str) -> list[Run]:
-    """Runs of the published data, in all readings, whose injection is proven."""
-    scored = json.loads(stored_text(DEFAULT_TO / score_files.DATA_FILE))
-    read = [run_from(row) for label, rows in scored["runs"].items() if label.startswith(age) for row in rows]
-    return [item for item in read if item.injected]
 
 
 def test_confidences_are_counted_by_cause_and_evidence_and_checked_on_other_runs() -> None:

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from stored_files import stored_text
 
 from causes import families
+from causes.__main__ import DEFAULT_TO, KNOWN
 from causes.first_sight import CLAIMED, FILES, FIRST, add, fisher_p, named_first, right_by_p95, runs_of
+from causes.observed import run_from
+from causes.scoring import SURE, calibrated, is_named, is_right
 from recordings.score import interval
-from volbench.results.explain.calibration import Counted, Left
+from score_files import DATA_FILE
+from volbench.results.explain.calibration import (
+    CALIBRATION,
+    LEFT_COUNTS,
+    OUTCOMES,
+    Calibration,
+    Counted,
+    Evidence,
+    Left,
+)
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "results/examples/lab/fresh.md").read_text(encoding="utf-8")
@@ -28,9 +43,9 @@ def rows(reading: str) -> list[str]:
 
 def test_the_page_of_fresh_runs_shows_what_was_scored_at_first_sight() -> None:
     """A row of figures goes on with a column of later rules."""
-    shown = PAGE.splitlines()
+    lines = PAGE.splitlines()
     assert len(rows(FIRST)) > 30
-    missing = [row for row in rows(FIRST) if not any(line.startswith(row.removesuffix(" |")) for line in shown)]
+    missing = [row for row in rows(FIRST) if not any(line.startswith(row.removesuffix(" |")) for line in lines)]
     assert missing == []
 
 
@@ -55,10 +70,10 @@ def test_the_documentation_says_how_often_both_outcomes_of_p95_are_right() -> No
     """Neither is evidence: both have one count, and one confidence."""
     text = " ".join(CAUSES.split())
     follows, differs = right_by_p95(named(CLAIMED))
-    said = [f"{counted.true} of {counted.findings} ({interval_text(counted)})" for counted in (follows, differs)]
+    phrases = [f"{counted.true} of {counted.findings} ({interval_text(counted)})" for counted in (follows, differs)]
     p = fisher_p(follows, differs)
     assert p > 0.05
-    assert f"right in {said[0]} where p95 follows and in {said[1]} where it does not: p = {p:.2g}" in text
+    assert f"right in {phrases[0]} where p95 follows and in {phrases[1]} where it does not: p = {p:.2g}" in text
     follows, differs = right_by_p95(named(FIRST))
     p = fisher_p(follows, differs)
     assert p > 0.05
@@ -73,6 +88,50 @@ def named(reading: str) -> list[tuple[Left, bool]]:
 def interval_text(counted: Counted) -> str:
     low, high = interval(counted.true, counted.findings)
     return f"{100 * low:.0f} to {100 * high:.0f} %"
+
+
+def sure_of(seed: int, counts: Calibration) -> tuple[int, int, int, int]:
+    """Right and sure, right, wrong and sure, runs: of a seed at first sight, with confidences of some counts."""
+    runs = [run for run in runs_of(FILES[seed]) if run.injected]
+    sure, right = [], [run for run in runs if is_named(run) and is_right(run)]
+    for run in filter(is_named, runs):
+        evidence = run.findings[0].evidence
+        by_rule = counts.confidence(
+            run.findings[0].checks, run.findings[0].cause, decided_by(evidence["decided_by"])
+        )
+        if min(by_rule, LEFT_COUNTS.confidence(OUTCOMES[evidence["check"]])) >= SURE:
+            sure.append(run)
+    return sum(run in right for run in sure), len(right), sum(run not in right for run in sure), len(runs)
+
+
+def decided_by(key: str) -> Evidence:
+    """What decides a finding; of one of which a check failed the report does not say, and its kind counts."""
+    return next((name for name in get_args(Evidence) if name == key), "level")
+
+
+def test_counts_of_one_seed_make_right_findings_of_the_other_surer() -> None:
+    data = json.loads(stored_text(DEFAULT_TO / DATA_FILE))
+    rows = [row for label, listed in data["runs"].items() if label.startswith(KNOWN) for row in listed]
+    earlier = [item for item in map(run_from, rows) if item.injected]
+    text = (ROOT / "docs/statistics.md").read_text(encoding="utf-8")
+    before, after = [], []
+    for seed in (1, 0):
+        later = [run for run in runs_of(FILES[1 - seed]) if run.injected]
+        before.append(sure_of(seed, calibrated("", earlier)))
+        after.append(sure_of(seed, calibrated("", [*earlier, *later])))
+    (old, older), (new, newer) = before, after
+    assert (
+        f"rose from {old[0]} to {new[0]} of {new[1]} (704) and from {older[0]} to {newer[0]} of {newer[1]}" in text
+    )
+    assert f"fell from {old[2]} to {new[2]} of {new[3]} and stayed {newer[2]} of {newer[3]}" in text
+    assert older[2] == newer[2]
+
+
+def test_the_documentation_says_how_often_a_stand_of_the_volume_came_true() -> None:
+    text = (ROOT / "docs/statistics.md").read_text(encoding="utf-8")
+    counted = CALIBRATION.derived.by_evidence["storage.stall"]["before and after"]
+    assert f"(`storage.stall`) has {counted.true} of {counted.findings} where" in text
+    assert CALIBRATION.confidence("all held", "storage.stall", "before and after") < SURE
 
 
 @pytest.mark.parametrize(
@@ -93,7 +152,7 @@ def test_a_reading_keeps_what_is_counted_and_no_path(tmp_path: Path) -> None:
     file = tmp_path / "seed-1.json.xz"
     add(file, FIRST, [made], "c")
     add(file, "later", [dataclasses.replace(made, findings=())], "d")
-    (kept,) = runs_of(file)
-    assert [*named_first([kept])] == [*named_first([made])]
-    assert (kept.place, kept.metrics, "read_iops" in kept.findings[0].evidence) == ("", {}, False)
+    (stored_run,) = runs_of(file)
+    assert [*named_first([stored_run])] == [*named_first([made])]
+    assert (stored_run.place, stored_run.metrics, "read_iops" in stored_run.findings[0].evidence) == ("", {}, False)
     assert runs_of(file, "later")[0].findings == ()

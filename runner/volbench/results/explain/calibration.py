@@ -1,9 +1,10 @@
 """How often findings are true: counted on runs of the lab whose causes were made on purpose, not chosen.
 
 calibration.json is written by `python -m causes calibrate` from the data of the lab of other mechanisms: runs whose
-verdicts were known while rules were mended (`derived`). `checked` are fresh runs; without them, or where they
-disagree, confidences are not called calibrated. How well confidences of some families of mechanisms hold for
-another one is in the lab's page: there, each family's are counted on all the others.
+verdicts were known while rules were mended, and later fresh ones as they were named at first sight (`derived`).
+`checked` are other fresh runs; without them, or where they disagree, confidences are not called calibrated. How
+well those of some families of mechanisms hold for another one is in the lab's page: there, each family's are
+counted on all the others.
 
 A confidence is of one cause named by one kind of evidence (`fit`). Small counts are drawn towards a prior: with t
 of n findings true,
