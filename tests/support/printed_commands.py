@@ -9,9 +9,11 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -94,24 +96,34 @@ def in_source(package: Path = PACKAGE) -> Iterator[Printed]:
         yield from in_text(text, f"{path.relative_to(ROOT)}:{line}")
 
 
-def strings(package: Path = PACKAGE) -> Iterator[tuple[Path, int, str]]:
-    """Yield file, line and text of each string that may be printed; FILLED for what an f-string fills in."""
-    for path in sorted(package.rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        pieces: set[int] = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.JoinedStr):
-                pieces |= {id(piece) for piece in ast.walk(node) if piece is not node}
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-                pieces.add(id(node.value))  # a docstring
-        for node in ast.walk(tree):
-            if id(node) in pieces:
-                continue
-            if isinstance(node, ast.JoinedStr):
-                texts = (value.value if isinstance(value, ast.Constant) else FILLED for value in node.values)
-                yield path, node.lineno, "".join(map(str, texts))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield path, node.lineno, node.value
+@cache
+def strings(package: Path = PACKAGE) -> tuple[tuple[Path, int, str], ...]:
+    """Return file, line and text of each string that may be printed; FILLED for what an f-string fills in."""
+    return tuple(
+        (path, line, text)
+        for path in sorted(package.rglob("*.py"))
+        for line, text in _strings_of(ast.parse(path.read_text()))
+    )
+
+
+def _strings_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each string that is no docstring and no part of another, in `ast.walk`'s order."""
+    nodes: deque[ast.AST] = deque([tree])
+    while nodes:
+        node = nodes.popleft()
+        if isinstance(node, ast.JoinedStr):
+            texts = (value.value if isinstance(value, ast.Constant) else FILLED for value in node.values)
+            yield node.lineno, "".join(map(str, texts))
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                yield node.lineno, node.value
+        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            for name in node._fields:
+                value = getattr(node, name, None)
+                if isinstance(value, list):
+                    nodes.extend(item for item in value if isinstance(item, ast.AST))
+                elif isinstance(value, ast.AST):
+                    nodes.append(value)
 
 
 def settings_in(text: str) -> Iterator[str]:
