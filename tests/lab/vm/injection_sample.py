@@ -57,14 +57,34 @@ def pack(entry: Path, to: Path = SAMPLE, *, read_before: bool = False) -> Path:
 
 def unpacked(sample: Path = SAMPLE) -> Iterator[tuple[Path, str, list[Proven]]]:
     """Yield each run's directory, its kernel, and what was proven of its injections, the oldest run first."""
-    for archive in sorted(sample.glob(f"*{SUFFIX}"), key=lambda path: path.name.removesuffix(SUFFIX)[-15:]):
-        with _extracted(archive) as scratch:
-            proofs = json.loads((scratch / PROOFS).read_text(encoding="utf-8"))
-            yield scratch, proofs["kernel"], [Proven.from_record(item) for item in proofs["injections"]]
+    for archive in archives(sample):
+        kernel, injections = proofs_of(archive)
+        with extracted(archive) as scratch:
+            yield scratch, kernel, injections
+
+
+def archives(sample: Path = SAMPLE) -> list[Path]:
+    """Return the archives of the runs, the oldest run first."""
+    return sorted(sample.glob(f"*{SUFFIX}"), key=lambda path: path.name.removesuffix(SUFFIX)[-15:])
+
+
+def proofs_of(archive: Path) -> tuple[str, list[Proven]]:
+    """Return the kernel of an archive's run and what was proven of its injections; `pack` writes them first.
+
+    Raises KeyError for an archive without them.
+    """
+    with tarfile.open(archive, "r:xz") as opened:
+        for member in opened:  # what follows is not unpacked
+            content = opened.extractfile(member) if member.name == PROOFS else None
+            if content is not None:
+                proofs = json.load(content)
+                return proofs["kernel"], [Proven.from_record(item) for item in proofs["injections"]]
+    raise KeyError(f"{archive.name} has no {PROOFS}")
 
 
 @contextmanager
-def _extracted(archive: Path) -> Iterator[Path]:
+def extracted(archive: Path) -> Iterator[Path]:
+    """Yield a directory with the files of an archive. Raises ValueError for a member that is none of a run."""
     with tempfile.TemporaryDirectory(prefix="volbench-sample-") as directory:
         scratch = Path(directory).resolve()
         with tarfile.open(archive, "r:xz") as opened:
