@@ -15,6 +15,9 @@ from volbench.results.stats.means import LEAST_DEVIATION
 from volbench.results.stats.sequential import CELLS_MAX, CELLS_MIN, look_level
 from volbench.results.stats.statistics import SPREAD_RATIO_MAX, WELCH_FACTOR
 
+REGULAR_MIN = 1e-9
+"""Below this share of its diagonal's product, a determinant is what rounding makes it; so is a deviation below this
+share of its root mean square."""
 Floats = NDArray[np.float64]
 Pair = tuple[Floats, Floats]
 SlopeRule = Literal["free", "clipped", "narrowed", "refused"]
@@ -265,6 +268,34 @@ def _where(rows: NDArray[np.bool_], first: _Fits, second: _Fits) -> _Fits:
 
 def _of_both(differences: Floats, left: list[Floats]) -> _Fits:
     """Differences of second and first volume's logs, fitted on both volumes' u."""
+    n = differences.shape[1]
+    means = [u.mean(axis=1) for u in left]
+    first, second = (u - mean[:, None] for u, mean in zip(left, means, strict=True))
+    centred = differences - differences.mean(axis=1)[:, None]
+    squares_1, squares_2, product = ((a * b).sum(axis=1) for a, b in ((first,) * 2, (second,) * 2, (first, second)))
+    moment_1, moment_2 = ((u * centred).sum(axis=1) for u in (first, second))
+    determinant = squares_1 * squares_2 - product**2
+    singular = determinant <= REGULAR_MIN * squares_1 * squares_2
+    for u, squares in zip(left, (squares_1, squares_2), strict=True):
+        singular |= squares <= REGULAR_MIN**2 * (u**2).sum(axis=1)
+    determinant = np.where(singular, 1.0, determinant)
+    slope_1 = (squares_2 * moment_1 - product * moment_2) / determinant
+    slope_2 = (squares_1 * moment_2 - product * moment_1) / determinant
+    residuals = centred - slope_1[:, None] * first - slope_2[:, None] * second
+    deviation = np.sqrt((residuals**2).sum(axis=1) / (n - 3))
+    of_means = squares_2 * means[0] ** 2 - 2 * product * means[0] * means[1] + squares_1 * means[1] ** 2
+    regular = _Fits(
+        level=differences.mean(axis=1) - slope_1 * means[0] - slope_2 * means[1],
+        error=deviation * np.sqrt(1 / n + of_means / determinant),
+        freedom=np.full(len(differences), n - 3.0),
+        deviation=deviation,
+        wrong=(slope_1 < 0) | (slope_2 > 0),
+    )
+    return _where(singular, _by_pseudo_inverse(differences, left), regular) if singular.any() else regular
+
+
+def _by_pseudo_inverse(differences: Floats, left: list[Floats]) -> _Fits:
+    """The same where one u does not vary, or both vary together: the smallest of the slopes that fit alike."""
     runs, n = differences.shape
     design = np.stack([np.ones((runs, n)), *left], axis=2)
     inverse = np.linalg.pinv(np.einsum("rni,rnj->rij", design, design), hermitian=True)
