@@ -44,12 +44,27 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 
 
 @pytest.fixture(scope="session")
+def troubled_report(troubled: RunDirectory) -> Report:
+    return build_report(troubled)
+
+
+@pytest.fixture(scope="session")
 def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     """Every free text tries to be markup."""
     return build_run(tmp_path_factory.mktemp("hostile"), hostile())
 
 
 @pytest.fixture(scope="session")
+def hostile_run_report(hostile_run: RunDirectory) -> Report:
+    return build_report(hostile_run)
+
+
+@pytest.fixture(scope="session")
 def single(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     """One volume."""
     return build_run(tmp_path_factory.mktemp("single"), Synthetic(volumes=(SyntheticVolume(name="a"),), repeats=2))
+
+
+@pytest.fixture(scope="session")
+def single_report(single: RunDirectory) -> Report:
+    return build_report(single)

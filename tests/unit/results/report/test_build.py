@@ -83,9 +83,9 @@ def test_the_command_line_is_given(pair_report: Report) -> None:
     assert "seed 7" in pair_report.reproduce[1]
 
 
-def test_trouble_is_told_and_left_out(troubled: RunDirectory) -> None:
+def test_trouble_is_told_and_left_out(troubled_report: Report) -> None:
     """Invalid cells are kept, shown and not compared; a failed cell's steps count as invalid."""
-    report = build_report(troubled)
+    report = troubled_report
     assert not report.complete
     assert {(c.volume, c.repeat) for c in report.cells if not c.valid} == {("a", 1), ("b", 2)}
     assert all(row.runs[0] <= 2 and row.runs[1] <= 1 for row in report.comparisons)
@@ -98,9 +98,9 @@ def test_trouble_is_told_and_left_out(troubled: RunDirectory) -> None:
     assert "low power" in text
 
 
-def test_failures_carry_their_evidence(troubled: RunDirectory) -> None:
+def test_failures_carry_their_evidence(troubled_report: Report) -> None:
     """Cause, what was seen, and the next step; told once, though the journal tells it too."""
-    (failure,) = build_report(troubled).failures
+    (failure,) = troubled_report.failures
     assert failure["cause"] == "server_killed"
     assert failure["evidence"] == "signal 9"
     assert failure["next_step"] == "look at dmesg"
@@ -119,12 +119,11 @@ def test_earlier_attempts_are_failures_too(tmp_path: Path, troubled: RunDirector
     assert [(f["attempt"], f["message"]) for f in failures] == [(1, "mysqld was killed"), (2, "the agent vanished")]
 
 
-def test_a_single_volume_has_no_verdict_but_numbers(single: RunDirectory) -> None:
+def test_a_single_volume_has_no_verdict_but_numbers(single_report: Report) -> None:
     """Medians in the sentence; nothing is compared."""
-    report = build_report(single)
-    assert report.summary.verdict == "single_volume"
-    assert report.comparisons == ()
-    assert "One volume, a; medians: transactions/s " in report.summary.sentence
+    assert single_report.summary.verdict == "single_volume"
+    assert single_report.comparisons == ()
+    assert "One volume, a; medians: transactions/s " in single_report.summary.sentence
 
 
 def test_a_run_without_any_result_is_reported(tmp_path: Path) -> None:

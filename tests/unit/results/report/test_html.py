@@ -128,9 +128,9 @@ def test_timeline_data_takes_a_third_of_its_json(page_text: str) -> None:
     assert len(packed) < len(json.dumps(timeline_data(page_text), separators=(",", ":"))) / 3
 
 
-def test_names_never_become_markup(hostile_run: RunDirectory) -> None:
+def test_names_never_become_markup(hostile_run: RunDirectory, hostile_run_report: Report) -> None:
     """The page parses to the same tags as with tame names; scripts hold no raw name."""
-    text = render(build_report(hostile_run), hostile_run, "html")
+    text = render(hostile_run_report, hostile_run, "html")
     page = Page(text)
     assert page.tags.count("script") == 5
     assert "img" not in page.tags

@@ -12,7 +12,6 @@ from packed_rows import PACKED, packed_sections, unpacked
 from synthetic_run import HOSTILE
 
 from volbench.core.records.report import Report
-from volbench.results.report.build import build_report
 from volbench.results.report.formats import html as html_format
 from volbench.results.report.formats import packed as packed_format
 from volbench.results.report.formats.packed import ATTRIBUTES, DRAWN_TAGS, NOTE, PACKED_FROM, TAGS, packed
@@ -83,7 +82,7 @@ def test_a_page_whose_closed_sections_are_packed_is_the_same_page(
     name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run: RunDirectory = request.getfixturevalue(name)
-    report = build_report(run)
+    report: Report = request.getfixturevalue(f"{name}_report")
     plain = whole_page(report, run, monkeypatch, 1 << 40)
     text = whole_page(report, run, monkeypatch, 0)
     assert not PACKED.search(plain)
@@ -92,16 +91,15 @@ def test_a_page_whose_closed_sections_are_packed_is_the_same_page(
 
 
 def test_long_tables_and_charts_are_closed_after_the_first(
-    pair: RunDirectory, monkeypatch: pytest.MonkeyPatch
+    pair: RunDirectory, pair_report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """121 comparisons of nine volumes took 10,000 px, the headline's metric among them."""
-    report = build_report(pair)
-    figure = report.summary.figure
+    figure = pair_report.summary.figure
     assert figure is not None
-    primary = [row for row in report.comparisons if row.primary]
+    primary = [row for row in pair_report.comparisons if row.primary]
     for name in ("ROWS_OPEN", "DISTRIBUTIONS_OPEN", "SESSIONS_OPEN"):
         monkeypatch.setattr(html_format, name, 1)
-    page = render(report, pair, "html")
+    page = render(pair_report, pair, "html")
     rows = unpacked(page).split('id="comparisons"')[1].split('<tr class="')[1:]
     assert str(escape(label(figure.metric))) in rows[0]
     assert len(primary) > 1
@@ -109,9 +107,11 @@ def test_long_tables_and_charts_are_closed_after_the_first(
     assert page.split("more comparisons</summary>")[0].split('id="comparisons"')[1].count('<tr class="') == 1
 
 
-def test_a_strangers_name_stays_a_text(hostile_run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_strangers_name_stays_a_text(
+    hostile_run: RunDirectory, hostile_run_report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Packed rows hold it as a string of JSON; no element and no attribute is made of it."""
-    page = whole_page(build_report(hostile_run), hostile_run, monkeypatch, 0)
+    page = whole_page(hostile_run_report, hostile_run, monkeypatch, 0)
     assert HOSTILE not in page
     assert HOSTILE in json.dumps(packed_sections(page), ensure_ascii=False).replace('\\"', '"')
     assert str(escape(HOSTILE)) in unpacked(page)

@@ -43,7 +43,8 @@ def test_shipped_schemas_are_those_of_the_models(name: str) -> None:
 def test_files_fit_their_schemas(run: str, request: pytest.FixtureRequest) -> None:
     """report.json, run.json, every cell.json, result.json and line of the journal."""
     directory: RunDirectory = request.getfixturevalue(run)
-    check_record("report", json.loads(render(build_report(directory), directory, "json")))
+    report: Report = request.getfixturevalue(f"{run}_report")
+    check_record("report", json.loads(render(report, directory, "json")))
     check_record("run", json.loads((directory.path / "run.json").read_text()))
     for name in ("cell", "result"):
         for path in directory.path.glob(f"cells/*/{name}.json"):
@@ -87,9 +88,9 @@ def test_markdown_of_a_large_run_still_fits(tmp_path: Path) -> None:
     assert "more are in report.json" in text
 
 
-def test_markdown_escapes_names(hostile_run: RunDirectory) -> None:
+def test_markdown_escapes_names(hostile_run: RunDirectory, hostile_run_report: Report) -> None:
     """No tag and no table cell comes from a name."""
-    text = render(build_report(hostile_run), hostile_run, "md")
+    text = render(hostile_run_report, hostile_run, "md")
     outside_code = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
     assert re.search(r"(?<!\\)<(script|img)", outside_code) is None
     tables = [list(of) for is_row, of in itertools.groupby(text.splitlines(), _is_row) if is_row]
@@ -102,9 +103,9 @@ def _is_row(line: str) -> bool:
     return line.startswith("|")
 
 
-def test_junit_counts_what_ci_shall_see(troubled: RunDirectory) -> None:
+def test_junit_counts_what_ci_shall_see(troubled: RunDirectory, troubled_report: Report) -> None:
     """Invalid steps are errors, failed cells failures, open comparisons skipped."""
-    root = ElementTree.fromstring(render(build_report(troubled), troubled, "junit"))  # noqa: S314 - our own text
+    root = ElementTree.fromstring(render(troubled_report, troubled, "junit"))  # noqa: S314 - our own text
     cells, failures, comparisons = root.findall("testsuite")
     assert (cells.get("tests"), cells.get("errors")) == ("17", "5")
     assert failures.get("failures") == "1"
@@ -119,9 +120,9 @@ def test_junit_fails_when_the_candidate_is_worse(tmp_path: Path) -> None:
     assert root.findall("testsuite")[2].get("failures") == "8"
 
 
-def test_junit_is_xml_whatever_the_names(hostile_run: RunDirectory) -> None:
+def test_junit_is_xml_whatever_the_names(hostile_run: RunDirectory, hostile_run_report: Report) -> None:
     """Also with characters that XML cannot hold."""
-    report = build_report(hostile_run).model_copy(update={"suite": "a\x00b\x1bc\ud800"})
+    report = hostile_run_report.model_copy(update={"suite": "a\x00b\x1bc\ud800"})
     ElementTree.fromstring(render(report, hostile_run, "junit"))  # noqa: S314 - our own text
 
 
@@ -162,8 +163,8 @@ def test_write_reports_leaves_three_whole_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("run", ["troubled", "hostile_run", "single"])
 def test_every_format_of_every_run(run: str, expected: Format, request: pytest.FixtureRequest) -> None:
     """No combination fails."""
-    directory: RunDirectory = request.getfixturevalue(run)
-    assert render(build_report(directory), directory, expected).strip()
+    report: Report = request.getfixturevalue(f"{run}_report")
+    assert render(report, request.getfixturevalue(run), expected).strip()
 
 
 @pytest.mark.parametrize("kind", STEP_KINDS)

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from volbench.core.records.report import ComparisonRow, Report
-from volbench.results.report.build import build_report
 from volbench.results.report.formats.terminal import (
     LINES_MAX,
     comparison_line,
@@ -16,7 +15,6 @@ from volbench.results.report.formats.terminal import (
     terminal_summary,
 )
 from volbench.results.report.wording import verdict_notes
-from volbench.results.store.run_directory import RunDirectory
 
 
 def row_of(report: Report, metric: str) -> ComparisonRow:
@@ -78,22 +76,21 @@ def test_what_is_not_known_is_never_shown_as_a_number(pair_report: Report, missi
     assert ("– ->" in line) == (missing == "baseline_value")
 
 
-def test_invalid_and_failed_cells_are_named_with_their_reason(troubled: RunDirectory) -> None:
-    text = "\n".join(summary_lines(build_report(troubled)))
+def test_invalid_and_failed_cells_are_named_with_their_reason(troubled_report: Report) -> None:
+    text = "\n".join(summary_lines(troubled_report))
     assert re.search(r"invalid: \S+-a-r1 read-write: client CPU-bound \(0\.97 of its cores\)", text)
     assert re.search(r"failed: \S+-b-r2: mysqld was killed", text)
 
 
-def test_caveats_and_measured_share_are_said(troubled: RunDirectory) -> None:
-    report = build_report(troubled)
-    text = "\n".join(summary_lines(report))
-    assert report.summary.caveats
-    assert all(f"note: {caveat}" in text for caveat in report.summary.caveats)
+def test_caveats_and_measured_share_are_said(troubled_report: Report) -> None:
+    text = "\n".join(summary_lines(troubled_report))
+    assert troubled_report.summary.caveats
+    assert all(f"note: {caveat}" in text for caveat in troubled_report.summary.caveats)
     assert re.search(r"\d+ min \d\d s measured of \d+ min \d\d s \(\d+ %\)", text)
 
 
-def test_one_volume_alone_has_no_comparison_and_no_error(single: RunDirectory) -> None:
-    lines = summary_lines(build_report(single))
+def test_one_volume_alone_has_no_comparison_and_no_error(single_report: Report) -> None:
+    lines = summary_lines(single_report)
     assert any(lines)
     assert not any("against" in line for line in lines)
 
