@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
 import pytest
@@ -47,6 +48,18 @@ SOURCES = ("client", "cpu", "diskstats", "innodb", "performance_schema", "psi")
 POOL = {"innodb_buffer_pool_size": str(64 << 20)}
 
 
+@cache
+def made(cause: str) -> Mapping[SeriesKey, Series]:
+    """Return the series of a cause; examples only read them."""
+    return columns(*MADE[cause])
+
+
+@cache
+def explained_as_made(cause: str) -> Explanation:
+    """Return what is said of these, which is the same for each example."""
+    return explained(made(cause), cause)
+
+
 def explained(observed: Mapping[SeriesKey, Series], cause: str) -> Explanation:
     grid = align(observed)
     pool = POOL if cause.startswith("memory.") else {}
@@ -59,9 +72,8 @@ def explained(observed: Mapping[SeriesKey, Series], cause: str) -> Explanation:
 @given(origin=st.floats(-500, 500))
 def test_another_origin_of_time_never_changes_the_verdict(cause: str, origin: float) -> None:
     """Only the times that are named move with it."""
-    plain = columns(*MADE[cause])
-    moved = {key: Series(t_s=origin + item.t_s, value=item.value) for key, item in plain.items()}
-    first, again = (explained(item, cause).findings for item in (plain, moved))
+    moved = {key: Series(t_s=origin + item.t_s, value=item.value) for key, item in made(cause).items()}
+    first, again = explained_as_made(cause).findings, explained(moved, cause).findings
     assert first[0].cause == cause
     assert [finding.cause for finding in first] == [finding.cause for finding in again]
     assert [item.share for item in first] == pytest.approx([item.share for item in again])
@@ -76,9 +88,8 @@ def test_another_origin_of_time_never_changes_the_verdict(cause: str, origin: fl
 @given(width=st.floats(0.1, 50), origin=st.floats(-500, 500))
 def test_scaling_time_never_changes_the_verdict(cause: str, width: float, origin: float) -> None:
     """The same samples on another clock: rates and times of the volume in that clock's unit are the same."""
-    plain = columns(*MADE[cause])
-    moved = {key: Series(t_s=origin + width * item.t_s, value=item.value) for key, item in plain.items()}
-    first, again = (explained(item, cause).findings for item in (plain, moved))
+    moved = {key: Series(t_s=origin + width * item.t_s, value=item.value) for key, item in made(cause).items()}
+    first, again = explained_as_made(cause).findings, explained(moved, cause).findings
     assert [finding.cause for finding in first] == [finding.cause for finding in again]
     assert [item.share for item in first] == pytest.approx([item.share for item in again])
 
@@ -101,7 +112,7 @@ def test_a_limit_is_one_at_any_order_of_size(exponent: float) -> None:
 @pytest.mark.parametrize("cause", MADE)
 def test_with_a_source_missing_the_cause_is_right_or_less_is_said(cause: str, without: str) -> None:
     """Never another cause as surely: without the volume's counters a queue at a limit looks like a slow volume."""
-    observed = {key: item for key, item in columns(*MADE[cause]).items() if key.source != without}
+    observed = {key: item for key, item in made(cause).items() if key.source != without}
     result = explained(observed, cause)
     named = [finding.cause for finding in result.findings]
     if not named:
