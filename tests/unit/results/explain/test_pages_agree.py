@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from contradictions import contradictions, exceeded, too_sure
+from explained_recordings import explanation_of
 
 from volbench.core.records.report import EvidenceRow, FindingRow
 from volbench.errors import UsageError
@@ -18,7 +19,6 @@ from volbench.results.explain.causes import CAUSES
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.findings import Explanation
 from volbench.results.explain.pooling import finding_rows
-from volbench.results.explain.recordings.directory import explain_recorded
 from volbench.results.explain.run import RunExplanation, cases_of, explain_run
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory
@@ -81,7 +81,7 @@ def test_no_limit_of_a_recorded_run_lies_below_what_was_served(run: Path) -> Non
 @pytest.mark.parametrize("recording", sorted(RECORDINGS), ids=lambda path: path.name)
 def test_findings_of_a_recording_agree(recording: Path) -> None:
     try:
-        result = explain_recorded(recording)
+        result = explanation_of(recording)
     except UsageError:  # no recording of a volume: nothing is named
         return
     assert contradictions(result.findings) == []

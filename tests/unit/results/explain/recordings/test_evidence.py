@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from explained_recordings import explanation_of
 from typer.testing import CliRunner
 
 from volbench.cli.main import app
@@ -54,7 +55,7 @@ def test_every_file_of_every_case_is_in_the_table_once_and_each_row_says_what_be
             with pytest.raises(UsageError, match=r"a slow query log|this is a dump, not read: give"):
                 explain_recorded(source)
             continue
-        table = explain_recorded(source).table
+        table = explanation_of(source).table
         assert len({row.file for row in table}) == len(table)
         assert all(row.used or row.why_not for row in table)
         assert all(row.used for row in table)
@@ -62,7 +63,7 @@ def test_every_file_of_every_case_is_in_the_table_once_and_each_row_says_what_be
 
 def test_a_limit_below_what_the_volume_served_is_none() -> None:
     """01: bytes are constant at the plateau; more operations were served before and after."""
-    result = explain_recorded(evidence("01"))
+    result = explanation_of(evidence("01"))
     assert [row.cause for row in result.findings] == ["storage.throughput_limit", "instance.storage_limit"]
     assert 0.5 < (result.findings[0].confidence or 0) <= 0.75  # the instance's may be the one
     assert "a volume that gives more than 81.4 MiB/s" in result.findings[0].advice
@@ -75,7 +76,7 @@ def test_a_limit_below_what_the_volume_served_is_none() -> None:
 
 def test_a_healthy_disk_is_not_degraded() -> None:
     """32: 1 to 19 % busy, 0.4 in flight, CPUs at 87 %."""
-    result = explain_recorded(evidence("32"))
+    result = explanation_of(evidence("32"))
     assert not any(row.cause.startswith(STORAGE) for row in result.findings)
     assert "slower" not in notes(result)
     assert not any(timeline.levels for timeline in result.timelines)
@@ -83,7 +84,7 @@ def test_a_healthy_disk_is_not_degraded() -> None:
 
 def test_credits_of_the_instance_are_not_the_volume_s() -> None:
     """02: EBSByteBalance% of the instance ran out."""
-    (finding,) = explain_recorded(evidence("02")).findings
+    (finding,) = explanation_of(evidence("02")).findings
     assert finding.cause == "instance.storage_limit"
     assert "burst credits for bandwidth ran out at 09:00:00" in finding.evidence[0].text
     assert "larger volume or more provisioned IOPS would not help" in finding.advice
@@ -91,17 +92,17 @@ def test_credits_of_the_instance_are_not_the_volume_s() -> None:
 
 def test_more_load_is_not_a_slower_volume() -> None:
     """03: 48 in flight in place of 1, and 3.8 times the operations."""
-    result = notes(explain_recorded(evidence("03")))
+    result = notes(explanation_of(evidence("03")))
     assert "the volume was slower" not in result
     assert "the load grew from 14:01:39 to 14:03:19" in result
-    causes_found = [row.cause for row in explain_recorded(evidence("03")).findings]
+    causes_found = [row.cause for row in explanation_of(evidence("03")).findings]
     assert "storage.degraded" not in causes_found
     assert causes_found[0] == "storage.iops_limit"
 
 
 def test_a_client_s_log_alone_says_nothing_of_a_volume() -> None:
     """04: transactions fell and p95 rose."""
-    result = notes(explain_recorded(evidence("04")))
+    result = notes(explanation_of(evidence("04")))
     assert "the volume was slower" not in result
     assert "the clients were slower from second 745 to second 1200" in result
     assert "transactions 3,208 and 2,050 1/s then" in result
@@ -109,7 +110,7 @@ def test_a_client_s_log_alone_says_nothing_of_a_volume() -> None:
 
 def test_files_without_clocks_are_not_aligned_by_their_first_lines() -> None:
     """05: a minute of iostat and half an hour of sysbench."""
-    result = explain_recorded(evidence("05"))
+    result = explanation_of(evidence("05"))
     assert set(causes(result)) == {"db1 qbd0", "sysbench.log"}
     assert not any(level.during is None for timeline in result.timelines for level in timeline.levels)
     assert "no clock is common to the files" in notes(result)
@@ -121,7 +122,7 @@ def test_files_without_clocks_are_not_aligned_by_their_first_lines() -> None:
 
 def test_two_hosts_with_one_device_name_are_explained_each_for_itself() -> None:
     """06: the source is fine, the replica is at a limit."""
-    result = explain_recorded(evidence("06"))
+    result = explanation_of(evidence("06"))
     assert causes(result) == {
         "db-primary nvme1n1": [],
         "db-replica nvme1n1": ["storage.iops_limit", "storage.throughput_limit"],
@@ -155,7 +156,7 @@ def test_two_days_of_sar_are_two_days_whatever_the_files_names_are(tmp_path: Pat
 
 def test_files_of_different_days_never_meet() -> None:
     """08: sar of 10 March, CloudWatch of 12 March."""
-    result = explain_recorded(evidence("08"))
+    result = explanation_of(evidence("08"))
     assert "interference.shared_volume" not in {row.cause for row in result.findings}
     assert "these never meet" in notes(result)
     assert "sar.txt from 2025-03-10 00:10:01" in notes(result)
@@ -164,22 +165,22 @@ def test_files_of_different_days_never_meet() -> None:
 
 @pytest.mark.parametrize(("name", "cause"), [("09", "storage.burst_exhausted"), ("10", "storage.iops_limit")])
 def test_iostat_as_old_versions_and_grep_leave_it(name: str, cause: str) -> None:
-    assert cause in {row.cause for row in explain_recorded(evidence(name)).findings}
+    assert cause in {row.cause for row in explanation_of(evidence(name)).findings}
 
 
 def test_sysbench_s_other_reporters_are_read() -> None:
     """11 and 12: the CSV reporter of 1.0, and the lines of 0.5."""
-    csv = explain_recorded(evidence("11") / "res.txt")
+    csv = explanation_of(evidence("11") / "res.txt")
     assert csv.table[0].points == 299
     assert "the clients were slower" in notes(csv)
-    old = explain_recorded(evidence("12"))
+    old = explanation_of(evidence("12"))
     assert old.table[0].points == 60
     assert "p99 of the clients" in notes(old)
 
 
 @pytest.mark.parametrize("name", ["13", "14", "19"])
 def test_cloudwatch_in_one_file_as_csv_and_in_five_files_says_the_same(name: str) -> None:
-    result = explain_recorded(evidence(name))
+    result = explanation_of(evidence(name))
     assert [row.cause for row in result.findings] == ["storage.burst_exhausted"]
     assert "10:50:00" in result.findings[0].evidence[0].text
 
@@ -189,23 +190,23 @@ def test_cloudwatch_in_one_file_as_csv_and_in_five_files_says_the_same(name: str
     ["15-utf16-from-powershell", *(f"16-compressed-or-one-level-down/{kind}" for kind in ("gz", "nested", "tgz"))],
 )
 def test_encodings_and_containers_are_read(location: str) -> None:
-    result = explain_recorded(EVIDENCE / location)
+    result = explanation_of(EVIDENCE / location)
     assert "storage.burst_exhausted" in {row.cause for row in result.findings}
 
 
 def test_nfsiostat_tells_metadata_and_the_client_s_queue() -> None:
     """17: three quarters of the operations are metadata; a write waits for a slot of the client."""
-    result = notes(explain_recorded(evidence("17")))
+    result = notes(explanation_of(evidence("17")))
     assert "are neither reads nor writes but metadata" in result
     assert "12.6 ms on the network and the server, and 38.1 ms" in result
-    (limit,) = explain_recorded(evidence("17")).findings
+    (limit,) = explanation_of(evidence("17")).findings
     assert (limit.confidence or 0) <= 0.5
     assert limit.advice.startswith("Give the client more slots")
 
 
 def test_innodb_s_status_says_that_commits_wait_for_syncs() -> None:
     """18: one moment, which is said."""
-    result = explain_recorded(evidence("18"))
+    result = explanation_of(evidence("18"))
     assert result.findings == ()
     assert "84.1 syncs/s for 55.2 changed rows/s" in notes(result)
     assert "is one moment" in notes(result)
@@ -213,7 +214,7 @@ def test_innodb_s_status_says_that_commits_wait_for_syncs() -> None:
 
 def test_the_cpu_of_cloudwatch_is_used() -> None:
     """19: 36 % before and 8 % while throttled."""
-    result = explain_recorded(evidence("19"))
+    result = explanation_of(evidence("19"))
     assert not any("no CPU times" in note for note in result.notes)
     grid = result.timelines[0].grid
     busy = grid.column("cpu", "user_ratio")
@@ -249,7 +250,7 @@ def test_the_server_s_remark_in_a_slow_log_is_no_statement(tmp_path: Path) -> No
 
 def test_a_queue_from_begin_to_end_is_not_silent() -> None:
     """23: 153 in flight at 2.2 s each."""
-    findings = explain_recorded(evidence("23")).findings
+    findings = explanation_of(evidence("23")).findings
     assert [row.cause for row in findings] == ["storage.throughput_limit", "storage.iops_limit"]
     assert all((row.confidence or 0) <= 0.5 for row in findings)
     assert "154 operations are in flight in 100 % of the time" in findings[0].evidence[1].text
@@ -257,13 +258,13 @@ def test_a_queue_from_begin_to_end_is_not_silent() -> None:
 
 def test_an_outage_of_the_client_is_said() -> None:
     """24: it has no latency."""
-    result = notes(explain_recorded(evidence("24")))
+    result = notes(explanation_of(evidence("24")))
     assert "no transaction ended from second 695 to second 1245 although 256 clients waited" in result
 
 
 def test_prometheus_tells_what_node_exporter_counted() -> None:
     """25: reads fall from 1,500 to 300 a second at 14:30 UTC."""
-    result = explain_recorded(evidence("25"))
+    result = explanation_of(evidence("25"))
     assert [row.cause for row in result.findings] == ["storage.burst_exhausted"]
     assert result.table[0].host == "db1"
     history = read_history(evidence("25") / "query_range.json", Defaults())
@@ -272,7 +273,7 @@ def test_prometheus_tells_what_node_exporter_counted() -> None:
 
 def test_reads_thirty_times_slower_than_writes_are_said() -> None:
     """26: blocks of a volume from a snapshot."""
-    (finding,) = explain_recorded(evidence("26")).findings
+    (finding,) = explanation_of(evidence("26")).findings
     assert finding.cause == "storage.read_latency"
     assert "reads take 35.9 ms and writes 1.2 ms" in finding.evidence[0].text
     assert "made from a snapshot" in finding.advice
@@ -288,7 +289,7 @@ def test_the_average_of_a_counter_is_refused() -> None:
 def test_two_volumes_in_one_answer_are_told_apart_in_any_order() -> None:
     """29: the busy one is vol-0bbb."""
     for order in ("quiet-first", "busy-first"):
-        result = explain_recorded(evidence("29") / order)
+        result = explanation_of(evidence("29") / order)
         assert result.table[0].devices == ("vol-0aaa", "vol-0bbb")
         with pytest.raises(UsageError, match="devices: vol-0aaa, vol-0bbb"):
             read_history(evidence("29") / order, Defaults())
@@ -302,7 +303,7 @@ def test_two_volumes_in_one_answer_are_told_apart_in_any_order() -> None:
 
 def test_three_days_of_cloudwatch_and_the_sar_of_the_third_agree() -> None:
     """30: nothing is named."""
-    result = explain_recorded(evidence("30"))
+    result = explanation_of(evidence("30"))
     assert result.findings == ()
     assert {row.file: row.begin[:10] for row in result.table} == {
         "cw.json": "2025-03-10",
@@ -312,14 +313,14 @@ def test_three_days_of_cloudwatch_and_the_sar_of_the_third_agree() -> None:
 
 def test_two_collections_of_pt_stalk_are_both_explained() -> None:
     """31: the second has the trouble."""
-    first, second = explain_recorded(evidence("31")).timelines
+    first, second = explanation_of(evidence("31")).timelines
     assert first.findings == ()
     assert second.findings[0].cause.startswith("storage.")
 
 
 def test_a_device_without_waiting_times_is_not_one_that_waits_for_0_ms() -> None:
     """33: md0 of an old kernel, whose members have 41 ms."""
-    result = explain_recorded(evidence("33"))
+    result = explanation_of(evidence("33"))
     assert "0 ms with 0 in flight" not in notes(result)
     assert "md0 has operations and neither a queue nor a waiting time" in notes(result)
     assert result.timelines[0].title in ("sdc", "sdd")
@@ -331,7 +332,7 @@ def test_an_interval_that_no_line_tells_is_asked_for() -> None:
         read_history(evidence("34"), Defaults())
     history = read_history(evidence("34"), Defaults(), interval_s=60.0)
     assert history.work.interval_s.sum() == 179 * 60
-    unknown = explain_recorded(evidence("34"))
+    unknown = explanation_of(evidence("34"))
     assert "no line tells the interval of its samples" in notes(unknown)
     assert not any("were spent until then" in item.text for row in unknown.findings for item in row.evidence)
     known_names = explain_recorded(evidence("34"), interval_s=60.0)
@@ -382,7 +383,7 @@ def test_a_file_for_each_query_of_prometheus_tells_the_same(tmp_path: Path) -> N
         (tmp_path / f"q{number}.json").write_text(json.dumps(item))
     entry = explain_recorded(tmp_path)
     assert [row.cause for row in entry.findings] == ["storage.burst_exhausted"]
-    waits = [level for level in explain_recorded(evidence("25")).levels if level.name == "waiting time"]
+    waits = [level for level in explanation_of(evidence("25")).levels if level.name == "waiting time"]
     assert [level for level in entry.levels if level.name == "waiting time"] == waits
 
 
@@ -401,7 +402,7 @@ def test_the_page_has_the_table_and_the_curves(tmp_path: Path) -> None:
 
 def test_one_begin_has_one_label() -> None:
     """The note on the episode begins where the finding begins, and both say it in the same words."""
-    timeline = explain_recorded(evidence("09")).timelines[0]
+    timeline = explanation_of(evidence("09")).timelines[0]
     assert timeline.window_s is not None
     begin = clock(timeline.window_s[0])
     assert span_text(timeline.window_s, clocked=timeline.clocked).startswith(begin)
