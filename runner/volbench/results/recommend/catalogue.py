@@ -10,6 +10,7 @@ from volbench.core.base.nearest import suggestion
 from volbench.core.profile.files import profile_names, whole_profile
 from volbench.core.profile.limits import Limits, limits_of
 from volbench.core.profile.resolve import ResolvedVolume, resolve
+from volbench.core.profile.schema import Figure
 from volbench.errors import UsageError
 from volbench.results.credits.prices import Cost, Prices
 from volbench.results.credits.sizing import cost_of, size_parameter
@@ -128,17 +129,18 @@ def _priced_parameters(name: str, prices: Prices) -> list[str]:
 
 
 def _of_profile(name: str, prices: Prices, gib: int) -> Iterator[Candidate]:
-    parameters = whole_profile(name).parameters
+    profile = whole_profile(name)
+    parameters, figures = profile.parameters, profile.figures
     parameter = size_parameter(name) or ""
     if "iops" in parameters:
         throughputs = [{"throughput": str(mib)} for mib in _THROUGHPUT_MIB] if "throughput" in parameters else [{}]
-        grid = [{"iops": str(iops), **more} for iops in _iops_steps(name) for more in throughputs]
+        grid = [{"iops": str(iops), **more} for iops in _iops_steps(name, figures) for more in throughputs]
         sized = [
-            {parameter: f"{_gib_for(name, gib, int(combination['iops']))}GiB", **combination}
+            {parameter: f"{_gib_for(figures, gib, int(combination['iops']))}GiB", **combination}
             for combination in grid
         ]
     else:
-        sized = [{parameter: f"{size}GiB"} for size in _sizes(name, gib)]
+        sized = [{parameter: f"{size}GiB"} for size in _sizes(figures, gib)]
     for options in sized:
         try:
             volume = resolve(name, options)
@@ -149,23 +151,24 @@ def _of_profile(name: str, prices: Prices, gib: int) -> Iterator[Candidate]:
             yield Candidate(profile=name, options=options, volume=volume, limits=limits_of(volume), cost=cost)
 
 
-def _iops_steps(name: str) -> list[int]:
-    most = _figure(name, "iops_max")
+def _iops_steps(name: str, figures: Mapping[str, Figure]) -> list[int]:
+    most = _figure(figures, "iops_max")
     if most is None:
         raise UsageError(f"{name} has no figure iops_max, so no steps of IOPS are known", where=f"--profile {name}")
     steps = {round(step * 10**decade) for decade in range(2, 7) for step in _SERIES}
     return sorted(step for step in {*steps, round(most)} if step <= most)
 
 
-def _gib_for(name: str, gib: int, iops: int) -> int:
+def _gib_for(figures: Mapping[str, Figure], gib: int, iops: int) -> int:
     """Return the least size, in GiB, that holds the data and may have so many IOPS."""
-    ratio, free, least = (_figure(name, key) for key in ("iops_per_gib", "iops_base", "size_min_gib"))
+    ratio, free, least = (_figure(figures, key) for key in ("iops_per_gib", "iops_base", "size_min_gib"))
     needed = math.ceil(iops / ratio) if ratio and iops > (free or 0) else 1
     return max(gib, needed, math.ceil(least or 1))
 
 
-def _sizes(name: str, gib: int) -> Iterator[int]:
-    size, most = max(gib, math.ceil(_figure(name, "size_min_gib") or 1)), _figure(name, "size_max_gib") or math.inf
+def _sizes(figures: Mapping[str, Figure], gib: int) -> Iterator[int]:
+    least, most = (_figure(figures, key) for key in ("size_min_gib", "size_max_gib"))
+    size, most = max(gib, math.ceil(least or 1)), most or math.inf
     for _ in range(_SIZES_MAX):
         if size > most:
             return
@@ -173,9 +176,9 @@ def _sizes(name: str, gib: int) -> Iterator[int]:
         size = math.ceil(size * _SIZE_STEP)
 
 
-def _figure(name: str, figure: str) -> float | None:
-    figures_known = whole_profile(name).figures.get(figure)
-    return None if figures_known is None else figures_known.number
+def _figure(figures: Mapping[str, Figure], name: str) -> float | None:
+    figure = figures.get(name)
+    return None if figure is None else figure.number
 
 
 def _iops(candidate: Candidate) -> float:
