@@ -49,12 +49,24 @@ def recorded_pair(directory: Path) -> Path:
     return run
 
 
-def golden(directory: Path) -> Path:
-    return Path(shutil.copytree(GOLDEN, directory / "golden"))
+MAKERS: Mapping[str, Callable[[Path], Path]] = {
+    "recorded pair": recorded_pair,
+    "golden": lambda directory: Path(shutil.copytree(GOLDEN, directory / "golden")),
+    "small files": lambda directory: build("phases", directory).path,
+}
 
 
-def small_files(directory: Path) -> Path:
-    return build("phases", directory).path
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Each run as it was before its damage."""
+    return {name: make(tmp_path_factory.mktemp("original")) for name, make in MAKERS.items()}
+
+
+@pytest.fixture
+def run(request: pytest.FixtureRequest, originals: dict[str, Path], tmp_path: Path) -> Path:
+    """A copy of the run with the parameter's name."""
+    original = originals[request.param]
+    return Path(shutil.copytree(original, tmp_path / original.name))
 
 
 def of_result(change: Callable[[dict[str, Any]], object]) -> Damage:
@@ -130,20 +142,18 @@ def pages(run: Path) -> str:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize(
-    ("run_of", "every"), [(recorded_pair, False), (recorded_pair, True), (golden, True), (small_files, True)]
+    ("run", "every"),
+    [("recorded pair", False), ("recorded pair", True), ("golden", True), ("small files", True)],
+    indirect=["run"],
 )
-def test_a_damaged_run_has_a_report(
-    tmp_path: Path, run_of: Callable[[Path], Path], damage: str, *, every: bool
-) -> None:
-    run = run_of(tmp_path)
+def test_a_damaged_run_has_a_report(run: Path, damage: str, *, every: bool) -> None:
     for cell in cells_of(run)[: None if every else 1]:
         DAMAGES[damage](cell)
     assert "Traceback" not in pages(run)
 
 
-@pytest.mark.parametrize("run_of", [recorded_pair, golden])
-def test_an_interrupted_run_has_a_report_after_any_cell(tmp_path: Path, run_of: Callable[[Path], Path]) -> None:
-    run = run_of(tmp_path)
+@pytest.mark.parametrize("run", ["recorded pair", "golden"], indirect=True)
+def test_an_interrupted_run_has_a_report_after_any_cell(run: Path) -> None:
     for number, cell in reversed(list(enumerate(cells_of(run)))):
         shutil.rmtree(cell)
         assert f"{number} of " in pages(run)
@@ -162,8 +172,8 @@ def test_an_interrupted_run_is_resumed_and_not_repeated(tmp_path: Path) -> None:
     assert report.reproduce[-1].endswith(run.name)
 
 
-def test_a_result_that_was_cut_is_named(tmp_path: Path) -> None:
-    run = golden(tmp_path)
+@pytest.mark.parametrize("run", ["golden"], indirect=True)
+def test_a_result_that_was_cut_is_named(run: Path) -> None:
     cell = cells_of(run)[0]
     cut(RESULT)(cell)
     with pytest.raises(RunUnreadable, match="truncated") as raised:
