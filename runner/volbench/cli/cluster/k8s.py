@@ -97,7 +97,7 @@ def list_runs(
     output: options.Output = options.OutputFormat.TABLE,
     json: options.Json = False,
 ) -> None:
-    """List runs that have jobs, pods, config maps or claims in a namespace; claims cost while they are there."""
+    """List runs and submitted Jobs that have objects in a namespace; claims cost while they are there."""
     from volbench.machine.cluster.client import Cluster
     from volbench.machine.placement.kubernetes.leftovers import runs_in
 

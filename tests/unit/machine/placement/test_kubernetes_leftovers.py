@@ -12,6 +12,7 @@ from volbench.cli.main import app
 from volbench.errors import Refused, UsageError
 from volbench.machine.placement.kubernetes.cell_objects import labels_of_run
 from volbench.machine.placement.kubernetes.leftovers import delete_runs, runs_in
+from volbench.machine.placement.kubernetes.remote import Submission, submit
 from volbench.machine.volume.kinds.run_owner import RunOwner, this_user
 
 OLD, NEW = "20260101T000000Z-quick-aaaaaa", "20260201T000000Z-quick-bbbbbb"
@@ -74,6 +75,19 @@ def test_a_run_with_active_pods_is_refused_before_anything_is_deleted(cluster: F
 def test_an_unknown_run_is_told_with_those_that_there_are(cluster: FakeCluster) -> None:
     with pytest.raises(UsageError, match=f"runs there: {OLD}, {NEW}"):
         delete_runs(cluster, ["20260301T000000Z-quick-cccccc"])
+
+
+def test_a_submitted_job_is_listed_and_deleted_by_its_name_and_its_results_stay(cluster: FakeCluster) -> None:
+    cluster.put("serviceaccounts/volbench-runner")
+    submit(cluster, Submission(name="volbench-nightly-1", suite="text", image="tools:1"))
+    (submitted,) = [run for run in runs_in(cluster) if run.run_id == "volbench-nightly-1"]
+    assert (submitted.jobs, submitted.config_maps) == (("volbench-nightly-1",), ("volbench-nightly-1",))
+    assert (submitted.claims, submitted.started_by) == ((), this_user())
+    made = cluster.objects[cluster.jobs("volbench-nightly-1")]
+    assert made["spec"]["template"]["metadata"]["labels"]["volbench.org/run"] == "volbench-nightly-1"
+    delete_runs(cluster, ["volbench-nightly-1"])
+    assert "volbench-nightly-1" not in names(cluster)
+    assert "volbench-results" in names(cluster)
 
 
 def test_the_commands_say_what_they_list_and_delete(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:

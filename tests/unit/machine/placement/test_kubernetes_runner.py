@@ -17,7 +17,7 @@ from volbench.core.suite.load import load_suite
 from volbench.errors import UsageError
 from volbench.machine.placement.docker.image_names import TOOLS_ALIAS
 from volbench.machine.placement.kubernetes.manifests import pull_policy_of
-from volbench.machine.placement.kubernetes.runner import fetch_job, results_claim, runner_job, suite_map
+from volbench.machine.placement.kubernetes.runner import fetch_job, input_map, results_claim, runner_job
 
 ROOT = Path(__file__).parents[4]
 IMAGE = "reg.example/v:0.2.0"
@@ -40,7 +40,7 @@ def test_all_objects_fit_the_api(version: str) -> None:
     job = runner_job(image=IMAGE, options=["--set=a=1"], resume="r", results_to="s3://b/p", pull_secret="s")
     for manifest in (
         job,
-        suite_map("n", "text"),
+        input_map("n", {"suite.yaml": "text"}),
         results_claim(size="1Gi", storage_class="c"),
         fetch_job(name="n", image=IMAGE, claim="c", pull_secret="s"),
     ):

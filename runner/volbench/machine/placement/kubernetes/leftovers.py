@@ -1,4 +1,7 @@
-"""What runs have in a namespace, by their labels, and its deletion. Claims that `pvc:` names have no label."""
+"""What runs and submitted Jobs have in a namespace, by their labels, and its deletion.
+
+Claims that `pvc:` names have no label, and neither has the claim for results.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,10 @@ _MANAGED = f"app.kubernetes.io/managed-by=volbench,{LABEL_RUN}"
 
 @dataclass(frozen=True, kw_only=True)
 class RunObjects:
-    """One run's objects in the namespace.
+    """The objects of a run, or of a submitted Job, in the namespace.
 
     Args:
+        run_id: of the run; of a submitted Job its name.
         created_at: of the oldest object, as the API server writes it.
         active_pods: pods that run, or keep results that nobody has collected.
         claims: names of claims with their sizes, each of which is a volume that costs.
@@ -74,7 +78,8 @@ def delete_runs(cluster: Cluster, run_ids: Sequence[str], *, force: bool = False
                 f"pods of run {run_id} are active: they run, or keep results that nobody has collected",
                 where=f"namespace {cluster.namespace}",
                 evidence=", ".join(present[run_id].active_pods),
-                next_step="`volbench resume RUN` collects the results; --force deletes them",
+                next_step="`volbench resume RUN` collects the results, those of a submitted job are on its claim; "
+                "--force deletes the pods",
             )
     chosen = [present[run_id] for run_id in dict.fromkeys(run_ids)]
     for run in chosen:
@@ -111,7 +116,7 @@ def _run(run_id: str, kinds: dict[str, list[Object]]) -> RunObjects:
             for claim in items["claims"]
         ),
         expires_at=next(map(expires_at, owners), ""),
-        started_by=next(map(started_by, owners), ""),
+        started_by=next(filter(None, map(started_by, items["jobs"])), ""),
     )
 
 

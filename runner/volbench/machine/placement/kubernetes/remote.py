@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from volbench.errors import EXIT_OK, EXIT_STEP_FAILED, MissingPrerequisite, StepFailed
+from volbench.errors import EXIT_OK, EXIT_STEP_FAILED, MissingPrerequisite, StepFailed, VolbenchError
 from volbench.machine.cluster.client import Cluster
+from volbench.machine.cluster.marks import Marks
+from volbench.machine.cluster.names import LABEL_RUN
 from volbench.machine.cluster.queues import check_queue, join_queue
 from volbench.machine.cluster.refusals import RULES, NotFound
 from volbench.machine.placement.kubernetes.pods import describe_pod, is_over, is_running, status_of, waiting_trouble
 from volbench.machine.placement.kubernetes.runner import (
     NAME,
     RUNNER,
+    SUITE_FILE,
+    input_map,
     results_claim,
     runner_job,
-    suite_map,
 )
-from volbench.machine.volume.kinds.run_owner import owned, references_to
+from volbench.machine.volume.kinds.run_owner import STARTED_BY, owned, references_to, this_user
 
 Object = dict[str, Any]
 START_S_MAX = 600.0
@@ -61,29 +64,47 @@ def submit(cluster: Cluster, submission: Submission) -> str:
             next_step=RULES,
             cause="no_permission",
         ) from error
-    claim = results_claim(size=submission.results_size, storage_class=submission.results_class)
-    cluster.apply_once("persistentvolumeclaims", claim, doing=doing)
-    job = cluster.ask(
-        "POST",
-        cluster.jobs(),
-        runner_job(
-            image=submission.image,
-            name=submission.name,
-            options=submission.options,
-            resume=submission.resume,
-            results_to=submission.results_to,
-            pull_secret=submission.pull_secret,
-        ),
-        doing=doing,
+    job = runner_job(
+        image=submission.image,
+        name=submission.name,
+        options=submission.options,
+        resume=submission.resume,
+        results_to=submission.results_to,
+        pull_secret=submission.pull_secret,
     )
-    try:
-        join_queue(cluster, job, submission.queue, doing=doing)
-    except MissingPrerequisite:
-        cluster.delete(cluster.jobs(submission.name), doing=doing)
-        raise
-    files = suite_map(submission.name, submission.suite)  # the pod waits for it
-    cluster.apply_once("configmaps", owned(files, references_to(job)), doing=doing)
+    claim = results_claim(size=submission.results_size, storage_class=submission.results_class)
+    start(cluster, job, {SUITE_FILE: submission.suite}, claim=claim, queue=submission.queue, doing=doing)
     return submission.name
+
+
+def start(
+    cluster: Cluster, manifest: Object, texts: Mapping[str, str], *, claim: Object, queue: str, doing: str
+) -> None:
+    """Create a Job with what it reads, and the claim for results if there is none. `k8s list` finds it by its name.
+
+    Args:
+        texts: of its ConfigMap, which has its name and which it owns.
+        queue: of Kueue; empty: none.
+
+    Raises MissingPrerequisite, StepFailed; then no Job stays.
+    """
+    name = manifest["metadata"]["name"]
+    cluster.apply_once("persistentvolumeclaims", claim, doing=doing)
+    job = cluster.ask("POST", cluster.jobs(), _listed(manifest), doing=doing)
+    try:
+        join_queue(cluster, job, queue, doing=doing)
+        files = _listed(input_map(name, texts))  # the pod waits for it
+        cluster.apply_once("configmaps", owned(files, references_to(job)), doing=doing)
+    except VolbenchError:
+        cluster.delete(cluster.jobs(name), doing=doing)
+        raise
+
+
+def _listed(manifest: Object) -> Object:
+    """Return an object of a Job with the label by which `k8s list` and `k8s clean` find it, and who made it."""
+    metadata = manifest["metadata"]
+    marks = Marks(labels={LABEL_RUN: metadata["name"]}, annotations={STARTED_BY: this_user()})
+    return marks.on(manifest)
 
 
 def follow(cluster: Cluster, name: str, *, write: Callable[[str], object], say: Callable[[str], object]) -> int:

@@ -5,7 +5,7 @@ k8s/runner and the chart make the same objects.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from volbench.machine.cluster.names import MANAGED_BY
@@ -33,13 +33,13 @@ def labels_of(component: str) -> dict[str, str]:
     return {"app.kubernetes.io/name": "volbench", "app.kubernetes.io/component": component, **MANAGED_BY}
 
 
-def suite_map(name: str, suite: str) -> dict[str, Any]:
-    """Return the ConfigMap with the suite file's text."""
+def input_map(name: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the ConfigMap of the Job: the texts of its files by their names, such as SUITE_FILE."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": name, "labels": labels_of(RUNNER)},
-        "data": {SUITE_FILE: suite},
+        "data": dict(texts),
     }
 
 
