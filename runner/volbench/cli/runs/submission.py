@@ -12,14 +12,14 @@ import typer
 
 from volbench.cli import console
 from volbench.cli.runs.plan import show_plan
-from volbench.core.profile.claim_path import CLAIM_EXAMPLE
-from volbench.errors import EXIT_NO_GO, UsageError
+from volbench.core.suite.load import load_suite
+from volbench.errors import EXIT_NO_GO
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.cluster.names import object_name
 from volbench.machine.placement.docker.image_names import tools_image
 from volbench.machine.placement.kubernetes import remote
 from volbench.machine.placement.kubernetes.options import marks_of, parse_options, read_options
-from volbench.measure.session.carried import files_of_run
+from volbench.measure.session.carried import files_of_run, settings_in_pod
 from volbench.measure.session.planner import make_plan
 from volbench.measure.session.price import check_cost, price_run
 from volbench.measure.session.servers import TargetRequest
@@ -66,20 +66,14 @@ def submit_suite(
     planned = make_plan(
         suite, volumes, request, settings=settings, command=console.typed_command(), say=console.say
     )
-    if own_files := files_of_run(planned.run):
-        raise UsageError(
-            "a submitted run has no files of this machine",
-            where=str(suite),
-            evidence=", ".join(own_files),
-            next_step="run it from here, without --detach; a dump may lie on a claim: " + CLAIM_EXAMPLE,
-        )
+    files, paths = files_of_run(planned.run), settings_in_pod(load_suite(suite, settings=settings)[0])
     if not json:
         show_plan(planned)
     if cost_max is not None:
         check_cost(price_run(planned.run, planned.cost, load_prices()), cost_max)
     if not yes and console.interactive() and not typer.confirm("Submit?", default=True, err=True):
         raise typer.Exit(EXIT_NO_GO)
-    arguments = [f"--volume={text}" for text in volumes] + [f"--set={text}" for text in settings]
+    arguments = [f"--volume={text}" for text in volumes] + [f"--set={text}" for text in (*settings, *paths)]
     arguments += [
         f"--target-option={key}={value}" for key, value in chosen.items() if key not in _OF_THE_SUBMISSION
     ]
@@ -95,6 +89,7 @@ def submit_suite(
         results_class=claim.storage_class,
         pull_secret=str(chosen.get("pull_secret", "")),
         queue=str(chosen.get("queue", "")),
+        files=files,
     )
     marks = marks_of(read_options(chosen))
     with closing(Cluster(context=context, namespace=namespace, marks=marks)) as cluster:

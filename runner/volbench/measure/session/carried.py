@@ -11,14 +11,19 @@ from volbench.core.base.text import counted, size
 from volbench.core.profile.claim_path import CLAIM_EXAMPLE
 from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.own_files import file_key, is_on_claim, scripts_of
+from volbench.core.records.own_places import inside
 from volbench.core.records.run import ResolvedSuite, RunRecord
 from volbench.core.records.steps import Step
+from volbench.core.suite.model import SuiteFile
+from volbench.core.suite.own_files import named_files
 from volbench.core.suite.sweep import with_parameters
 from volbench.errors import UsageError
 from volbench.machine.engine.own_data.form import decompressing_program, head_of, is_zip
 
 BYTES_MAX = 900 << 10
 """Of all files of a run: Kubernetes refuses a ConfigMap beyond 1 MiB."""
+_FILE_KEYS = ("path", "test", "log")
+"""Of datasets and steps, that name files of the user."""
 _READ_BYTES_MAX = 64 << 20
 """Of a file of SQL, which is not packed to the end to learn that it is too large."""
 _CHUNK_BYTES = 1 << 20
@@ -38,6 +43,29 @@ def files_of_run(run: RunRecord) -> dict[str, bytes]:
         contents |= carried_files(suite.dataset, suite.steps)
     _check_size(contents)
     return contents
+
+
+def read_files(paths: Iterable[str]) -> dict[str, bytes]:
+    """Return files as they are, by their paths. Raise UsageError."""
+    contents = {path: _content(Path(path)) for path in paths}
+    _check_size(contents)
+    return contents
+
+
+def settings_in_pod(suite: SuiteFile) -> list[str]:
+    """Return `KEY=VALUE`, as `--set` takes it, of each file that the suite names: where a pod has it.
+
+    Raises UsageError for a sweep over files.
+    """
+    settings = [f"{'.'.join(map(str, key))}={inside(str(path))}" for key, path in named_files(suite)]
+    swept = [key for key in (suite.sweep.factors if suite.sweep else ()) if key.rpartition(".")[2] in _FILE_KEYS]
+    if settings and swept:
+        raise UsageError(
+            "a submitted run takes no sweep over files along",
+            where=f"sweep.factors.{swept[0]}",
+            next_step="run it from here, without --detach, or submit a run for each file",
+        )
+    return settings
 
 
 def carried_files(dataset: DatasetSpec, steps: Iterable[Step]) -> dict[str, bytes]:

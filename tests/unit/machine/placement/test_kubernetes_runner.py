@@ -37,14 +37,30 @@ def test_the_manifests_are_those_of_submit() -> None:
 
 @pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)
 def test_all_objects_fit_the_api(version: str) -> None:
-    job = runner_job(image=IMAGE, options=["--set=a=1"], resume="r", results_to="s3://b/p", pull_secret="s")
+    files = {"/home/dba/own.lua": b"x"}
+    job = runner_job(
+        image=IMAGE, options=["--set=a=1"], resume="r", results_to="s3://b/p", pull_secret="s", own=files
+    )
     for manifest in (
         job,
         input_map("n", {"suite.yaml": "text"}),
+        input_map("n", {"suite.yaml": "text"}, files),
         results_claim(size="1Gi", storage_class="c"),
         fetch_job(name="n", image=IMAGE, claim="c", pull_secret="s"),
     ):
         kubernetes_schemas.check(manifest, version)
+
+
+def test_own_files_are_in_the_jobs_config_map_and_below_their_directory_in_its_pod() -> None:
+    files = {"/home/dba/own.lua": b"x", "/home/dba/keys.lua": b"y"}
+    pod = runner_job(image=IMAGE, name="n", own=files)["spec"]["template"]["spec"]
+    (own,) = [volume for volume in pod["volumes"] if volume["name"] == "own"]
+    data = input_map("n", {}, files)["binaryData"]
+    paths = {item["path"]: data[item["key"]] for item in own["configMap"]["items"]}
+    assert own["configMap"]["name"] == "n"
+    assert paths == {"home/dba/own.lua": "eA==", "home/dba/keys.lua": "eQ=="}
+    mounts = pod["containers"][0]["volumeMounts"]
+    assert {"name": "own", "mountPath": "/volbench/own", "readOnly": True} in mounts
 
 
 def test_every_container_has_requests_and_limits() -> None:

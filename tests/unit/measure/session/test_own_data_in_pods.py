@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from volbench.cli.cluster.k8s import manifests_of
+from volbench.cli.runs import submission
 from volbench.cli.runs.submission import ResultsClaim, submit_suite
 from volbench.core.records.run import RunRecord
+from volbench.core.suite.load import load_suite
 from volbench.errors import UsageError
+from volbench.machine.placement.kubernetes import remote
 from volbench.measure.session.planner import make_plan
 from volbench.measure.session.servers import TargetRequest
 from volbench.measure.session.targets import own_data_of
@@ -127,11 +132,64 @@ def test_what_pods_cannot_have_is_refused_by_the_plan(
     assert next_step in refused.value.next_step
 
 
-def test_a_submitted_run_has_no_files_of_this_machine(tmp_path: Path) -> None:
-    """It is refused here, where the files are, and not by the pod that looks for them."""
-    (tmp_path / "own.lua").touch()
-    path = suite(tmp_path, steps="{kind: oltp, test: own.lua}")
+def submitted(path: Path, monkeypatch: pytest.MonkeyPatch) -> remote.Submission:
+    """What is submitted of a suite."""
+    submissions: list[remote.Submission] = []
+
+    def submit(_cluster: object, made: remote.Submission) -> str:
+        submissions.append(made)
+        return made.name
+
+    monkeypatch.setattr(submission, "Cluster", lambda **_: SimpleNamespace(namespace="n", close=lambda: None))
+    monkeypatch.setattr(remote, "submit", submit)
     request = TargetRequest(target="kubernetes")
-    with pytest.raises(UsageError, match="a submitted run has no files of this machine") as refused:
-        submit_suite(path, CLASS, request, settings=(), claim=ResultsClaim(), yes=True, json=True)
-    assert refused.value.evidence == str(tmp_path / "own.lua")
+    submit_suite(path, CLASS, request, settings=("repeats=2",), claim=ResultsClaim(), yes=True, json=True)
+    return submissions[0]
+
+
+def test_a_submitted_run_takes_the_files_of_this_machine_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runner's pod has them elsewhere, which settings say; a script comes with its modules."""
+    for name in ("own.lua", "keys.lua"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "shop.sql").write_text("CREATE TABLE a (b INT);\n")
+    path = suite(
+        tmp_path,
+        "dataset: {kind: dump, path: shop.sql, schema: shop}\n",
+        f"{IDLE}, {{kind: oltp, name: own, test: own.lua}}",
+    )
+    made = submitted(path, monkeypatch)
+    assert made.options[1:] == (
+        "--set=repeats=2",
+        f"--set=dataset.path=/volbench/own{tmp_path}/shop.sql",
+        f"--set=steps.1.test=/volbench/own{tmp_path}/own.lua",
+    )
+    contents = {Path(name).name: content for name, content in made.files.items()}
+    assert (contents["own.lua"], contents["keys.lua"]) == (b"own.lua", b"keys.lua")
+    assert gzip.decompress(contents["shop.sql"]).startswith(b"CREATE TABLE")
+
+
+def test_the_settings_of_a_submitted_run_are_of_the_files_steps_whatever_they_become(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step of two thread counts is two steps of the run, and one of the file."""
+    (tmp_path / "own.lua").touch()
+    path = suite(tmp_path, steps="{kind: oltp, threads: [1, 2]}, {kind: oltp, name: own, test: own.lua}")
+    made = submitted(path, monkeypatch)
+    assert made.options[-1] == f"--set=steps.1.test=/volbench/own{tmp_path}/own.lua"
+    in_pod, _ = load_suite(path, settings=[text.removeprefix("--set=") for text in made.options[1:]])
+    assert in_pod.steps[1].model_dump()["test"] == f"/volbench/own{tmp_path}/own.lua"
+
+
+def test_a_sweep_over_files_is_not_submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a.sql", "b.sql"):
+        (tmp_path / name).write_text("CREATE TABLE a (b INT);\n")
+    factor = f"{{base: {tmp_path}/a.sql, levels: [{tmp_path}/b.sql]}}"
+    path = suite(
+        tmp_path,
+        f"dataset: {{kind: dump, path: {tmp_path}/a.sql, schema: shop}}\n",
+        more=f"sweep: {{design: full, factors: {{dataset.path: {factor}}}}}\n",
+    )
+    with pytest.raises(UsageError, match="no sweep over files"):
+        submitted(path, monkeypatch)

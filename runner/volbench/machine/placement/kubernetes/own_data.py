@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,14 +49,13 @@ class OwnData:
 
     def config_map(self) -> dict[str, Any]:
         """Return the ConfigMap with the files."""
-        binary = {key: base64.b64encode(self.files[path]).decode() for key, path in self._keys()}
         labels = {**labels_of_run(self.run_id), "app.kubernetes.io/component": _COMPONENT}
         return {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": self.name, "labels": labels},
             "immutable": True,
-            "binaryData": binary,
+            "binaryData": binary_data(self.files),
         }
 
     def in_pod(self, cell: CellSpec) -> CellSpec:
@@ -67,14 +66,24 @@ class OwnData:
         """Return what the pod of a cell that `in_pod` returned mounts."""
         made = []
         if any(path.is_relative_to(OWN) for path in own_files(cell)):
-            items = [{"key": key, "path": below(path)} for key, path in self._keys()]
-            made.append(PodInput(name="own", source={"configMap": {"name": self.name, "items": items}}, path=OWN))
+            made.append(PodInput(name="own", source=files_source(self.name, self.files), path=OWN))
         claim_path = parse_claim_path(cell.dataset.path)
         if claim_path is not None and kind == "prepare":  # a cell starts from the template on its own volume
             source = {"persistentVolumeClaim": {"claimName": claim_path.claim, "readOnly": True}}
             made.append(PodInput(name="dataset", source=source, path=DATASET))
         return tuple(made)
 
-    def _keys(self) -> list[tuple[str, str]]:
-        """Return key in the ConfigMap and path of each file: a key takes few characters."""
-        return [(f"file-{number}", path) for number, path in enumerate(sorted(self.files), start=1)]
+
+def binary_data(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the `binaryData` of a ConfigMap with files, by their keys there."""
+    return {key: base64.b64encode(files[path]).decode() for key, path in _keys(files)}
+
+
+def files_source(name: str, paths: Iterable[str]) -> dict[str, Any]:
+    """Return the source of a pod's volume, to be mounted at OWN: each file of the ConfigMap at its path."""
+    return {"configMap": {"name": name, "items": [{"key": key, "path": below(path)} for key, path in _keys(paths)]}}
+
+
+def _keys(paths: Iterable[str]) -> list[tuple[str, str]]:
+    """Return key in the ConfigMap and path of each file: a key takes few characters."""
+    return [(f"file-{number}", path) for number, path in enumerate(sorted(paths), start=1)]

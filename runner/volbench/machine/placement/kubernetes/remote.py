@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from volbench.errors import EXIT_OK, EXIT_STEP_FAILED, MissingPrerequisite, StepFailed, VolbenchError
@@ -31,7 +31,11 @@ _POLL_S = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """What a Job of the runner needs: see `runner_job`. `suite` is the text of the suite file."""
+    """What a Job of the runner needs: see `runner_job`. `suite` is the text of the suite file.
+
+    Args:
+        files: of the user, by their absolute paths on this machine.
+    """
 
     name: str
     suite: str
@@ -43,6 +47,7 @@ class Submission:
     results_class: str = ""
     pull_secret: str = ""
     queue: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def submit(cluster: Cluster, submission: Submission) -> str:
@@ -71,19 +76,20 @@ def submit(cluster: Cluster, submission: Submission) -> str:
         resume=submission.resume,
         results_to=submission.results_to,
         pull_secret=submission.pull_secret,
+        own=submission.files,
     )
+    texts = {SUITE_FILE: submission.suite}
+    files = input_map(submission.name, texts, submission.files)
     claim = results_claim(size=submission.results_size, storage_class=submission.results_class)
-    start(cluster, job, {SUITE_FILE: submission.suite}, claim=claim, queue=submission.queue, doing=doing)
+    start(cluster, job, files, claim=claim, queue=submission.queue, doing=doing)
     return submission.name
 
 
-def start(
-    cluster: Cluster, manifest: Object, texts: Mapping[str, str], *, claim: Object, queue: str, doing: str
-) -> None:
+def start(cluster: Cluster, manifest: Object, files: Object, *, claim: Object, queue: str, doing: str) -> None:
     """Create a Job with what it reads, and the claim for results if there is none. `k8s list` finds it by its name.
 
     Args:
-        texts: of its ConfigMap, which has its name and which it owns.
+        files: its ConfigMap, which it owns.
         queue: of Kueue; empty: none.
 
     Raises MissingPrerequisite, StepFailed; then no Job stays.
@@ -93,8 +99,7 @@ def start(
     job = cluster.ask("POST", cluster.jobs(), _listed(manifest), doing=doing)
     try:
         join_queue(cluster, job, queue, doing=doing)
-        files = _listed(input_map(name, texts))  # the pod waits for it
-        cluster.apply_once("configmaps", owned(files, references_to(job)), doing=doing)
+        cluster.apply_once("configmaps", owned(_listed(files), references_to(job)), doing=doing)  # the pod waits
     except VolbenchError:
         cluster.delete(cluster.jobs(name), doing=doing)
         raise

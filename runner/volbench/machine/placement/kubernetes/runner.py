@@ -5,12 +5,14 @@ k8s/runner and the chart make the same objects.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from volbench.core.records.own_places import OWN
 from volbench.machine.cluster.names import MANAGED_BY
 from volbench.machine.placement.kubernetes.affinity import away_from_cells
 from volbench.machine.placement.kubernetes.manifests import KEEPER, pull_policy_of
+from volbench.machine.placement.kubernetes.own_data import binary_data, files_source
 
 RUNNER, FETCHER = "runner", "fetch"
 NAME = "volbench-runner"
@@ -26,6 +28,8 @@ PERMANENT_EXIT_CODES = (2, 3, 4)
 _WEEK_S = 7 * 24 * 3600
 _FETCH_S = 3600
 USER = 999
+IGNORE_DISRUPTIONS = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+"""Of a pod failure policy: the next pod replaces one that the cluster disrupts, and that is no failure."""
 
 
 def labels_of(component: str) -> dict[str, str]:
@@ -33,13 +37,19 @@ def labels_of(component: str) -> dict[str, str]:
     return {"app.kubernetes.io/name": "volbench", "app.kubernetes.io/component": component, **MANAGED_BY}
 
 
-def input_map(name: str, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the ConfigMap of the Job: the texts of its files by their names, such as SUITE_FILE."""
+def input_map(name: str, texts: Mapping[str, str], files: Mapping[str, bytes] | None = None) -> dict[str, Any]:
+    """Return the ConfigMap of the Job.
+
+    Args:
+        texts: of files in RUN_FILES by their names, such as SUITE_FILE.
+        files: of the user, by their absolute paths on the user's machine.
+    """
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": name, "labels": labels_of(RUNNER)},
         "data": dict(texts),
+        **({"binaryData": binary_data(files)} if files else {}),
     }
 
 
@@ -65,6 +75,7 @@ def runner_job(
     resume: str = "",
     results_to: str = "",
     pull_secret: str = "",
+    own: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the Job: a pod that the cluster disrupts is replaced, a failure that stays one ends the Job.
 
@@ -73,52 +84,76 @@ def runner_job(
         options: further words of the runner's command line, such as `--volume=a=pvc:x`.
         resume: id of a run on the claim to continue; empty: a new run.
         results_to: address of a bucket for copies of the results.
+        own: paths of the user's files in the ConfigMap, see `input_map`.
     """
     optional = {RESUME: resume, "VOLBENCH_RESULTS_TO": results_to}
-    uid = {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"}}
     container = {
-        **_container(RUNNER, image, ["volbench", "k8s", "in-cluster", f"{RUN_FILES}/{SUITE_FILE}"]),
+        **container_of(RUNNER, image, ["volbench", "k8s", "in-cluster", f"{RUN_FILES}/{SUITE_FILE}"]),
         "args": list(options),
         "env": [
-            {"name": "HOME", "value": "/tmp"},
-            {"name": "PYTHONUNBUFFERED", "value": "1"},
-            {"name": "VOLBENCH_TOOLS_IMAGE", "value": image},
-            {"name": JOB_UID, "valueFrom": uid},
+            *environment_of(image),
             *({"name": key, "value": value} for key, value in optional.items() if value),
         ],
         "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"cpu": "2", "memory": "2Gi"}},
-        "volumeMounts": [
-            {"name": "results", "mountPath": RESULTS},
-            {"name": "run", "mountPath": RUN_FILES, "readOnly": True},
-            {"name": "tmp", "mountPath": "/tmp"},
-        ],
+        "volumeMounts": mounts_of(own),
     }
     pod = {
-        **_pod(pull_secret),
+        **pod_of(pull_secret),
         "serviceAccountName": NAME,
         "terminationGracePeriodSeconds": 120,
         "affinity": away_from_cells(),
         "containers": [container],
-        "volumes": [
-            {"name": "results", "persistentVolumeClaim": {"claimName": RESULTS_CLAIM}},
-            {"name": "run", "configMap": {"name": name}},
-            {"name": "tmp", "emptyDir": {}},
-        ],
+        "volumes": volumes_of(name, own),
     }
     rules = [
-        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+        IGNORE_DISRUPTIONS,
         {
             "action": "FailJob",
             "onExitCodes": {"containerName": RUNNER, "operator": "In", "values": list(PERMANENT_EXIT_CODES)},
         },
     ]
-    return _job(name, RUNNER, pod, backoffLimit=3, podFailurePolicy={"rules": rules})
+    return job_of(name, RUNNER, pod, backoffLimit=3, podFailurePolicy={"rules": rules})
+
+
+def environment_of(image: str) -> list[dict[str, Any]]:
+    """Return the environment of a Job's pod: a home, the image for cells, and which Job it is."""
+    uid = {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"}}
+    return [
+        {"name": "HOME", "value": "/tmp"},
+        {"name": "PYTHONUNBUFFERED", "value": "1"},
+        {"name": "VOLBENCH_TOOLS_IMAGE", "value": image},
+        {"name": JOB_UID, "valueFrom": uid},
+    ]
+
+
+def mounts_of(own: Collection[str]) -> list[dict[str, Any]]:
+    """Return where the container has `volumes_of` its Job."""
+    return [
+        {"name": "results", "mountPath": RESULTS},
+        {"name": "run", "mountPath": RUN_FILES, "readOnly": True},
+        {"name": "tmp", "mountPath": "/tmp"},
+        *([{"name": "own", "mountPath": OWN, "readOnly": True}] if own else []),
+    ]
+
+
+def volumes_of(name: str, own: Collection[str]) -> list[dict[str, Any]]:
+    """Return the volumes of the pod of a Job of that name: claim for results, ConfigMap, temporary files.
+
+    Args:
+        own: paths of the user's files in the ConfigMap.
+    """
+    return [
+        {"name": "results", "persistentVolumeClaim": {"claimName": RESULTS_CLAIM}},
+        {"name": "run", "configMap": {"name": name}},
+        {"name": "tmp", "emptyDir": {}},
+        *([{"name": "own", **files_source(name, own)}] if own else []),
+    ]
 
 
 def fetch_job(*, name: str, image: str, claim: str = RESULTS_CLAIM, pull_secret: str = "") -> dict[str, Any]:
     """Return a Job that holds a claim for results within reach of `exec`, for an hour at most."""
     container = {
-        **_container(KEEPER, image, ["sleep", str(_FETCH_S)]),
+        **container_of(KEEPER, image, ["sleep", str(_FETCH_S)]),
         "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}},
         "volumeMounts": [
             {"name": "results", "mountPath": RESULTS, "readOnly": True},
@@ -126,7 +161,7 @@ def fetch_job(*, name: str, image: str, claim: str = RESULTS_CLAIM, pull_secret:
         ],
     }
     pod = {
-        **_pod(pull_secret),
+        **pod_of(pull_secret),
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 1,
         "containers": [container],
@@ -135,10 +170,11 @@ def fetch_job(*, name: str, image: str, claim: str = RESULTS_CLAIM, pull_secret:
             {"name": "tmp", "emptyDir": {}},
         ],
     }
-    return _job(name, FETCHER, pod, backoffLimit=0, activeDeadlineSeconds=_FETCH_S)
+    return job_of(name, FETCHER, pod, backoffLimit=0, activeDeadlineSeconds=_FETCH_S)
 
 
-def _job(name: str, component: str, pod: dict[str, Any], **spec: Any) -> dict[str, Any]:
+def job_of(name: str, component: str, pod: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """Return a Job of one pod, whose log stays for a week."""
     labels = labels_of(component)
     return {
         "apiVersion": "batch/v1",
@@ -152,7 +188,8 @@ def _job(name: str, component: str, pod: dict[str, Any], **spec: Any) -> dict[st
     }
 
 
-def _pod(pull_secret: str) -> dict[str, Any]:
+def pod_of(pull_secret: str) -> dict[str, Any]:
+    """Return the common parts of the pods, which meet the `restricted` Pod Security standard."""
     return {
         "restartPolicy": "Never",
         "enableServiceLinks": False,
@@ -168,7 +205,8 @@ def _pod(pull_secret: str) -> dict[str, Any]:
     }
 
 
-def _container(name: str, image: str, command: list[str]) -> dict[str, Any]:
+def container_of(name: str, image: str, command: list[str]) -> dict[str, Any]:
+    """Return the common parts of the pods' container."""
     return {
         "name": name,
         "image": image,
