@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from stored_files import REPORT, stored_text
 from typer.testing import CliRunner
 
-from volbench.cli.main import app
+from volbench.cli.main import COMMANDS, app, command_of
 from volbench.core.records.cell import ValidityLimits
 from volbench.core.records.goals.capacity import CapacityPlan
 from volbench.core.records.goals.policy import PolicyFile
@@ -122,6 +122,10 @@ def test_a_page_speaks_the_language_of_the_field(page: Path) -> None:
     assert [match[0] for match in DIALECT.finditer(text)] == []
 
 
+def _options_of(command: Any) -> set[str]:
+    return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+
+
 def _commands() -> Iterator[tuple[str, str]]:
     """Each page with each line of its code blocks that runs volbench, comments and continued lines taken in."""
     for page in WRITTEN:
@@ -140,7 +144,9 @@ def test_a_command_of_the_documentation_exists_with_its_options(page: str, line:
         name = arguments.pop(0)
         command = command.get_command(None, name)
         assert command is not None, f"{page}: {name}"
-    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    options = _options_of(command)
+    if command.context_settings.get("allow_interspersed_args") is False:  # a command with options of its own
+        options |= {option for name in arguments if name in COMMANDS for option in _options_of(command_of(name))}
     assert {argument.partition("=")[0] for argument in arguments if argument.startswith("--")} <= options | {
         "--help"
     }

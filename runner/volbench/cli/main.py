@@ -127,12 +127,13 @@ class LazyGroup(TyperGroup):
         del ctx
         for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
             if name not in self.commands:
-                self.commands[name] = _command(name)
+                self.commands[name] = command_of(name)
         return self.commands.get(cmd_name)
 
 
 @cache
-def _command(name: str) -> Command:
+def command_of(name: str) -> Command:
+    """Return a command of COMMANDS; its module is imported."""
     module = import_module(f"volbench.cli.{COMMANDS[name]}")
     alone = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
     if hasattr(module, "app"):

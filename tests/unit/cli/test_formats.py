@@ -25,6 +25,7 @@ JSON = (
     ("k8s", "list"),
     ("k8s", "clean"),
     ("k8s", "submit"),
+    ("k8s", "job"),
     ("k8s", "fetch"),
     ("k8s", "snapshot"),
     ("doctor",),

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import walk_tree
 
 from volbench.cli import console, options
-from volbench.cli.cluster import k8s_observe, k8s_runner
+from volbench.cli.cluster import k8s_job, k8s_observe, k8s_runner
 from volbench.cli.tables import show_rows
 from volbench.core.base.text import counted, size
 from volbench.core.base.units import MIB
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Runs on Kubernetes: manifests, runs without this machine, leftovers.", no_args_is_help=True)
 k8s_runner.add_commands(app)
+app.command("job", context_settings=k8s_job.CONTEXT_SETTINGS)(k8s_job.job)
 app.command("observe")(k8s_observe.observe)
 COLUMNS = ("run", "since", "started by", "jobs", "active pods", "claims", "deleted at")
 TEMPLATE_KEY = "KEY-FROM-THE-TEMPLATE"

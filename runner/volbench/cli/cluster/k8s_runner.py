@@ -94,6 +94,8 @@ def in_cluster(
     job_uid: Annotated[str, typer.Option(envvar="VOLBENCH_JOB_UID", help="Its pods continue one run.")] = "",
     resume: Annotated[str, typer.Option(envvar="VOLBENCH_RESUME", help="Run to continue; none: a new run.")] = "",
     results_to: options.ResultsTo = "",
+    server: options.Servers = [],
+    option_file: options.OptionFiles = [],
 ) -> None:
     """Run as the pod of the runner's Job: continue the Job's run if an earlier pod began one, else begin one.
 
@@ -115,7 +117,9 @@ def in_cluster(
     if path is not None:
         resume_run(RunDirectory.open(path), bucket=bucket)
         return
-    request = TargetRequest(target="kubernetes", options=target_option)
+    request = TargetRequest(
+        target="attach" if server else "kubernetes", options=target_option, servers=server, option_files=option_file
+    )
     planned = make_plan(suite, volume, request, settings=settings, command=console.typed_command(), say=console.say)
     show_plan(planned)
     begin_run(planned, directory, bucket=bucket, ladders=directory / "ladders")  # a later pod continues no ladder

@@ -46,7 +46,7 @@ def test_no_record_holds_half_a_character(text: str) -> None:
 def test_every_model_has_the_strict_base() -> None:
     """All modules of commands are imported first, so that their models are known."""
     for name in volbench.cli.main.COMMANDS:
-        volbench.cli.main._command(name)
+        volbench.cli.main.command_of(name)
     result = records()
     assert len(result) > 100
     assert all(
