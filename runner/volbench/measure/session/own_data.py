@@ -137,13 +137,14 @@ def _check_dump_places(suite: SuiteFile, path: Path, target: TargetName) -> None
     """Raise UsageError for a backup to a place that is missing, or that the target does not have."""
     for step in dump_steps(suite.steps):
         destination = step.directory or step.url
-        if destination and target not in ("local", "attach"):
+        in_bucket = target == "kubernetes" and step.url
+        if destination and target not in ("local", "attach") and not in_bucket:
             raise UsageError(
                 f"a dump to {destination} needs cells that run on this machine itself",
                 where=f"{path}: steps",
                 next_step="choose --target local, or `to: scratch`",
             )
-        if step.url:
+        if step.url and not in_bucket:  # the image of the pods has it
             require("boto3")
     if target != "kubernetes" and (snapshots := snapshot_steps(suite.steps)):
         raise UsageError(

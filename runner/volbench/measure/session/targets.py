@@ -19,6 +19,7 @@ from volbench.machine.placement import capabilities
 from volbench.machine.placement.docker.image_names import tools_image
 from volbench.machine.placement.interface import Target
 from volbench.machine.placement.kubernetes.options import marks_of, parse_changes, read_options, volumes_of
+from volbench.machine.placement.kubernetes.s3_access import dumps_to_s3
 from volbench.machine.placement.local import LocalTarget
 from volbench.machine.placement.workspace import Workspace, default_cache
 from volbench.machine.volume.factory import make_volume
@@ -169,6 +170,7 @@ def _kubernetes(
         volume_options={name: read_options(run.target_options, name) for name in volumes_of(run.target_options)},
     )
     target.with_snapshots = bool(snapshot_steps(run.suite.steps))
+    target.with_s3 = dumps_to_s3(run.suite.steps)
     target.own = own_data_of(run)
     volumes = {
         volume_key(spec.name, lane): make_volume(

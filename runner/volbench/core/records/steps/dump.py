@@ -43,7 +43,7 @@ class DumpStep(StepBase):
         default="",
         pattern=r"^(s3://[A-Za-z0-9._-]+(/[^?#\s]*)?)?$",
         description="With `to: s3`: the prefix below which mysqldump's output is stored, s3://BUCKET/PREFIX. The "
-        "step removes its object. For the targets local and attach; needs the extra aws.",
+        "step removes its object. For the targets local, attach and kubernetes; needs the extra aws.",
     )
     timeout_s: Seconds = Field(default=4 * 3600.0, alias="timeout", gt=0)
     start_after_s: Seconds = Field(

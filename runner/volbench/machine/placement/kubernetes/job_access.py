@@ -14,6 +14,8 @@ from typing import Any
 from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.cluster.client import Cluster
 from volbench.machine.cluster.refusals import NotFound
+from volbench.machine.placement.kubernetes.options import KubernetesOptions
+from volbench.machine.placement.kubernetes.s3_access import KEYS
 
 Object = dict[str, Any]
 MOUNTS = "/volbench/mounts"
@@ -135,6 +137,13 @@ def check_account(cluster: Cluster, name: str) -> None:
     """Raise MissingPrerequisite for a service account that the namespace does not have; empty: its default one."""
     if name:
         _object(cluster, "serviceaccounts", name)
+
+
+def check_s3(cluster: Cluster, options: KubernetesOptions) -> None:
+    """Raise MissingPrerequisite for what cells that dump to S3 are to have and the namespace has not."""
+    if options.s3_secret:
+        check_secret(cluster, options.s3_secret, KEYS, option="--target-option s3_secret=NAME")
+    check_account(cluster, options.service_account)
 
 
 def check_host(cluster: Cluster, host: str) -> None:

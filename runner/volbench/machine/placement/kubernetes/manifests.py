@@ -12,6 +12,7 @@ from volbench.machine.placement.kubernetes.affinity import FURTHER_NODE, NODE_OF
 from volbench.machine.placement.kubernetes.cell_objects import CellObjects, labels_of_run
 from volbench.machine.placement.kubernetes.options import KubernetesOptions, has_holder, labels_of, tolerations_of
 from volbench.machine.placement.kubernetes.requests import AGENT_REQUESTS
+from volbench.machine.placement.kubernetes.s3_access import s3_environment, s3_labels, s3_pod
 from volbench.machine.volume import node_helper
 from volbench.machine.volume.facts import ebs_csi
 
@@ -85,7 +86,7 @@ def job(cell: CellObjects) -> dict[str, Any]:
             "ttlSecondsAfterFinished": int(cell.options.ttl_s),
             "template": {
                 "metadata": {
-                    "labels": {**labels_of(cell.options.labels), **cell.labels, **_network(cell.options)},
+                    "labels": {**labels_of(cell.options.labels), **cell.labels, **_network(cell)},
                     "annotations": _annotations(cell),
                 },
                 "spec": pod(cell),
@@ -106,6 +107,7 @@ def pod(cell: CellObjects) -> dict[str, Any]:
     """Return the pod, which meets the `restricted` Pod Security standard."""
     return {
         **pod_basics(cell.options),
+        **(s3_pod(cell.options) if cell.to_s3 else {}),
         "shareProcessNamespace": True,  # the agent reads the account of the server's control group through /proc
         "affinity": affinity_of(cell),
         "initContainers": [_server(cell)],
@@ -220,6 +222,7 @@ def _agent(cell: CellObjects) -> dict[str, Any]:
             *container["env"],
             {"name": node_helper.VARIABLE, "value": f"{NODE_HELPER}/{node_helper.SOCKET}"},
             *([{"name": ebs_csi.VARIABLE, "value": cell.options.ebs_csi}] if cell.options.ebs_csi else []),
+            *(s3_environment(cell.options) if cell.to_s3 else []),
         ],
         "resources": with_storage(
             _resources(cell.options.agent_cpu, cell.options.agent_memory, AGENT_REQUESTS), cell.options
@@ -286,9 +289,11 @@ def _queue(options: KubernetesOptions) -> dict[str, str]:
     return {QUEUE_NAME: options.queue} if options.queue else {}
 
 
-def _network(options: KubernetesOptions) -> dict[str, str]:
+def _network(cell: CellObjects) -> dict[str, str]:
     """Return the label that takes a cell out of the NetworkPolicy of k8s/base, which lets cells speak to nobody."""
-    return {"volbench.org/network": "ebs-csi"} if options.ebs_csi else {}
+    if cell.to_s3:
+        return s3_labels()
+    return {"volbench.org/network": "ebs-csi"} if cell.options.ebs_csi else {}
 
 
 def pull_policy_of(image: str, policy: str) -> str:

@@ -62,6 +62,22 @@ class KubernetesOptions(Record):
         pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$",
         description="Local queue of Kueue: cells' jobs are created suspended, and Kueue admits them.",
     )
+    s3_secret: str = Field(
+        default="",
+        description="Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for dumps `to: s3`; empty: no keys.",
+    )
+    service_account: str = Field(
+        default="",
+        description="Service account whose role of AWS cells take for dumps `to: s3` (Pod Identity, IRSA).",
+    )
+    s3_region: str = Field(
+        default="", pattern=r"^[a-z0-9-]*$", description="Region of the bucket for dumps `to: s3`."
+    )
+    s3_endpoint: str = Field(
+        default="",
+        pattern=r"^(https?://\S+)?$",
+        description="Of an S3 that is none of AWS': http://minio.store.svc:9000.",
+    )
     keep: bool = Field(default=False, description="Leave jobs, pods and claims until `ttl` has passed, to look at.")
     ttl_s: Seconds = Field(
         default=24 * 3600.0,

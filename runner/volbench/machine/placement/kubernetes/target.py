@@ -28,6 +28,7 @@ from volbench.machine.placement.kubernetes import manifests
 from volbench.machine.placement.kubernetes.cell_objects import CellObjects, cell_name
 from volbench.machine.placement.kubernetes.claim_changes import require_change
 from volbench.machine.placement.kubernetes.holders import Holders
+from volbench.machine.placement.kubernetes.job_access import check_s3
 from volbench.machine.placement.kubernetes.node_blocks import (
     lane_of_block,
     refuse_bound_volume,
@@ -40,6 +41,7 @@ from volbench.machine.placement.kubernetes.requests import server_requests
 from volbench.machine.placement.kubernetes.rights import missing_rights
 from volbench.machine.placement.kubernetes.run_nodes import RunNodes, holder_key
 from volbench.machine.placement.kubernetes.run_watch import RunWatch
+from volbench.machine.placement.kubernetes.s3_access import dumps_to_s3
 from volbench.machine.placement.kubernetes.snapshots.manifests import COMPONENT as SNAPSHOT
 from volbench.machine.placement.kubernetes.snapshots.manifests import SnapshotPlan
 from volbench.machine.placement.kubernetes.snapshots.measure import require_snapshots
@@ -61,6 +63,8 @@ class KubernetesTarget:
     templates: TemplateScope = "volume"
     with_snapshots = False
     """Steps of the run take snapshots of volumes."""
+    with_s3 = False
+    """Steps of the run dump to a bucket."""
 
     def __init__(
         self,
@@ -124,6 +128,8 @@ class KubernetesTarget:
             check_queue(self._cluster, self._options.queue)
         if self.with_snapshots:
             require_snapshots(self._cluster)
+        if self.with_s3:
+            check_s3(self._cluster, self._options)
         check_dataset_claims(self._cluster, self.own, options=self._options)
 
     def lane_of(self, cell: PlannedCell) -> str:
@@ -339,6 +345,7 @@ def objects_of(
         emulator_claim=job.volume.emulator_claim or "",
         server_requests=server_requests(job.cell),
         inputs=own.inputs(job.cell, job.kind),
+        to_s3=job.kind == "run" and dumps_to_s3(job.cell.steps),
     )
 
 

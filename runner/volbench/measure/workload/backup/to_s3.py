@@ -20,7 +20,8 @@ _EXPECTED_FACTOR = 2
 NOT_UPLOADED = "dump_not_uploaded"
 _RIGHTS = (
     "check the bucket name, the region (AWS_REGION), the credentials and the permissions: s3:PutObject,"
-    " s3:AbortMultipartUpload, s3:DeleteObject, and s3:DeleteObjectVersion in a bucket with versions"
+    " s3:AbortMultipartUpload, s3:DeleteObject, and s3:DeleteObjectVersion in a bucket with versions; pods get"
+    " credentials by --target-option s3_secret=NAME, or a role by service_account=NAME"
 )
 
 
