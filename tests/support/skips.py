@@ -54,6 +54,12 @@ LACKS = (
         remedy="root, on a kernel with FUSE and loop devices",
     ),
     Lack(
+        means="a server that encrypts",
+        pattern=r"needs a server that encrypts",
+        why="tables and logs are encrypted by the server of this machine, too",
+        remedy="MariaDB's complete package (mariadb-server), or MySQL from 8.0.24 on",
+    ),
+    Lack(
         means="direct I/O in the temporary directory",
         pattern=r"no O_DIRECT here",
         why="a contrast of sizes is a load without the page cache",

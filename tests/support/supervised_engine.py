@@ -107,14 +107,14 @@ class Engine:
 
 
 def prepare(
-    bench: Bench, dataset: DatasetSpec, *, cancelled: threading.Event | None = None
+    bench: Bench, dataset: DatasetSpec, *, cancelled: threading.Event | None = None, **changes: object
 ) -> tuple[Template, list[str]]:
     output: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         if bench.programs is not None:
             patch.setenv("PATH", str(bench.programs), prepend=os.pathsep)
         template = prepare_template(
-            spec=bench.server().spec,
+            spec=bench.server(**changes).spec,
             dataset=dataset,
             paths=bench.places,
             supervisor=bench.supervisor,

@@ -21,6 +21,9 @@ CELL_SCHEMA = 2
 RESULT_SCHEMA = 2
 
 
+Encryption = Literal["none", "tables", "all"]
+
+
 class ServerSpec(Record):
     """The engine of a cell."""
 
@@ -32,6 +35,11 @@ class ServerSpec(Record):
         default="", description="Container image of the server; empty: chosen by flavor and version."
     )
     config: dict[str, Scalar] = Field(default_factory=dict, description="[mysqld] options of my.cnf.")
+    encryption: Encryption = Field(
+        default="none",
+        description="Encryption at rest by the server (TDE), with a key that is made for the dataset. tables: of"
+        " all tables; all: of redo log, undo log and binary log, too.",
+    )
     start_timeout_s: Seconds = Field(default=120.0, alias="start_timeout", gt=0)
     stop_timeout_s: Seconds = Field(default=300.0, alias="stop_timeout", gt=0)
 

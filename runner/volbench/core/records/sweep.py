@@ -40,5 +40,6 @@ class SweepSpec(Record):
     )
     factors: dict[str, Factor] = Field(
         min_length=1,
-        description="By key: `volume.OPTION`, `engine.config.OPTION`, `steps.NAME.KEY` or `dataset.KEY`.",
+        description="By key: `volume.OPTION`, `engine.config.OPTION`, `engine.encryption`, `steps.NAME.KEY` or"
+        " `dataset.KEY`.",
     )

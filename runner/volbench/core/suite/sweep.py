@@ -13,6 +13,7 @@ from volbench.core.records.run import ResolvedSuite
 from volbench.core.records.sweep import SweepSpec
 
 ROOTS = ("volume", "engine.config", "steps", "dataset")
+ENCRYPTION = "engine.encryption"
 VOLUME = "volume."
 
 
@@ -51,7 +52,7 @@ def sweep_faults(sweep: SweepSpec, suite: ResolvedSuite) -> Iterator[tuple[str, 
 def _check_key(key: str) -> None:
     if key.startswith(VOLUME) and len(key) > len(VOLUME):
         return
-    if not any(key.startswith(f"{root}.") for root in ROOTS):
+    if key != ENCRYPTION and not any(key.startswith(f"{root}.") for root in ROOTS):
         near = _near(key.split(".", maxsplit=1)[0], ("volume", "engine", "steps", "dataset"))
         raise ValueError(f"unknown key {key!r}{near}")
 
@@ -60,6 +61,8 @@ def _targets_of(data: dict[str, Any], key: str) -> list[tuple[dict[str, Any], st
     """Return where to set a key's value; a step with several thread counts is several steps."""
     _check_key(key)
     root, _, suffix = key.partition(".")
+    if key == ENCRYPTION:
+        return [(data["server"], suffix)]
     if root == "engine":
         return [(data["server"]["config"], suffix.removeprefix("config."))]
     if root == "dataset":

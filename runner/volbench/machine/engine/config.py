@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from volbench.core.base.nearest import nearest_match
 from volbench.core.records.base import Scalar, parse_size_bytes
@@ -13,6 +14,7 @@ from volbench.core.records.layout import Role
 from volbench.errors import MissingPrerequisite, UsageError
 from volbench.machine.engine.allowed_options import ALLOWED_OPTIONS, SLASH_ALLOWED
 from volbench.machine.engine.differences import ServerIdentity, fit_options
+from volbench.machine.engine.encryption import ENCRYPTION_OPTIONS
 from volbench.machine.engine.roles import role_options
 
 PINNED: dict[str, Scalar] = {
@@ -36,23 +38,27 @@ PINNED: dict[str, Scalar] = {
 SOCKET_BYTES_MAX = 107
 _CPU_CONSUMER = "performance_schema_consumer_events_statements_cpu"
 
-_LAYOUT_OPTIONS = {
-    option: f"name the volume of its files: --volume a=data:SPEC,{component}:SPEC"
-    for option, component in {
-        "innodb_doublewrite_dir": "doublewrite",
-        "innodb_log_group_home_dir": "redo",
-        "innodb_temp_tablespaces_dir": "tmp",
-        "innodb_tmpdir": "tmp",
-        "innodb_undo_directory": "undo",
-        "log_bin_basename": "binlog",
-        "log_bin_index": "binlog",
-        "tmpdir": "tmp",
-    }.items()
+_SET_ELSEWHERE = {
+    **dict.fromkeys(ENCRYPTION_OPTIONS, "set engine.encryption: tables or all; volbench makes the key"),
+    **{
+        option: f"name the volume of its files: --volume a=data:SPEC,{component}:SPEC"
+        for option, component in {
+            "innodb_doublewrite_dir": "doublewrite",
+            "innodb_log_group_home_dir": "redo",
+            "innodb_temp_tablespaces_dir": "tmp",
+            "innodb_tmpdir": "tmp",
+            "innodb_undo_directory": "undo",
+            "log_bin_basename": "binlog",
+            "log_bin_index": "binlog",
+            "tmpdir": "tmp",
+        }.items()
+    },
 }
-"""Options that a layout sets."""
+"""Options that `engine.encryption` and a layout set, and what to do."""
 # Without skip_, enable_ and the like, which are stripped before the lookup.
 _HARNESS = frozenset(
     {
+        *ENCRYPTION_OPTIONS,
         "admin_address",
         "admin_port",
         "aria_log_dir_path",
@@ -157,13 +163,19 @@ locks, which MySQL has on by default and MariaDB has not."""
 
 
 def render_config(
-    *, identity: ServerIdentity, paths: ServerPaths, options: Mapping[str, Scalar], as_root: bool
+    *,
+    identity: ServerIdentity,
+    paths: ServerPaths,
+    options: Mapping[str, Scalar],
+    as_root: bool,
+    encryption: Mapping[str, Scalar] = MappingProxyType({}),
 ) -> RenderedConfig:
     """Return my.cnf of one server.
 
     Args:
         options: the suite's [mysqld] options; they win over volbench's pinned ones.
         as_root: the server runs as root, which needs `user = root`.
+        encryption: volbench's own options of a server that encrypts.
 
     Raises UsageError for options that the harness itself sets, and for invalid names and values.
     """
@@ -181,7 +193,7 @@ def render_config(
         ),
     ]
     harness_options += role_options(identity, paths.roles, data_dir=paths.data_dir, options=fitted.options)
-    harness_options += _closed_to_files(identity)
+    harness_options += [*_closed_to_files(identity), *encryption.items()]
     if identity.flavor == "mysql":
         harness_options.append(("mysqlx", False))
     if paths.init_file:
@@ -257,7 +269,7 @@ def _refuse_harness_option(name: str, spelling: str) -> None:
             f"only volbench may set the server option {spelling}",
             where="engine.config",
             evidence="" if match == bare else f"the server would read {spelling} as {match}",
-            next_step=_LAYOUT_OPTIONS.get(
+            next_step=_SET_ELSEWHERE.get(
                 match, "remove the option from the suite; volbench sets directories, socket and logs of each cell"
             ),
         )

@@ -27,6 +27,13 @@ from volbench.machine.engine import failure as failures
 from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.engine.connection import STATEMENT_TIMEOUT_S, Account, connection, rows, write_private
 from volbench.machine.engine.differences import ServerIdentity, identify, require_version
+from volbench.machine.engine.encryption import (
+    INSTALLATION,
+    EncryptedStart,
+    check_encryption,
+    read_installation,
+    write_key,
+)
 from volbench.machine.engine.facts import server_facts
 from volbench.machine.engine.server_files import ServerFiles
 from volbench.machine.engine.supervisor import Supervisor
@@ -37,6 +44,7 @@ __all__ = ["ACCOUNT_FILE", "AttachedServer", "Server"]
 ACCOUNT_FILE = "volbench-account"
 """In the data directory, 0600: the password of its root account. Copies of the directory include the file."""
 _BINARIES = {"any": ("mysqld", "mariadbd"), "mysql": ("mysqld",), "mariadb": ("mariadbd", "mysqld")}
+_ASKING_TIMEOUT_S = 60.0
 _INITIALISE_TIMEOUT_S = 600.0
 _READY_POLL_S = 0.02
 _OWN_FILE_BYTES_MAX = 4096
@@ -95,7 +103,9 @@ class Server:
         output = ""
         for binary in _BINARIES[self.spec.flavor]:
             ran = self.supervisor.run(
-                [binary, "--no-defaults", "--version"], timeout_s=60.0, doing=f"asking {binary} for its version"
+                [binary, "--no-defaults", "--version"],
+                timeout_s=_ASKING_TIMEOUT_S,
+                doing=f"asking {binary} for its version",
             )
             output = ran.output.strip()
             identity = identify(output, binary) if ran.exit_code == 0 else None
@@ -121,6 +131,8 @@ class Server:
             )
         self._files.remove_init()
         self._write_config({})
+        if self._encrypted_start is not None:
+            write_key(self.data_dir, self.identity.flavor)
         self._mark_start()
         ran = self.supervisor.run(
             self._files.enclosed(self._initialise_argv()),
@@ -157,7 +169,7 @@ class Server:
         write_private(self.option_file, self.account.option_file_text())
         self._mark_start()
         since = time.monotonic()
-        argv = [self.identity.binary, f"--defaults-file={self._files.config_file}"]
+        argv = [self._program, f"--defaults-file={self._files.config_file}"]
         self.supervisor.start(self._files.enclosed(argv))
         self._wait_ready(since)
         seconds = time.monotonic() - since
@@ -217,6 +229,15 @@ class Server:
     def facts(self) -> ServerFacts:
         """Flavor, version, settings, and what this server cannot show, as it says itself."""
         return server_facts(self.query)
+
+    def check_encryption(self) -> str:
+        """Return a note on what the server says is encrypted; empty for a suite that asks for nothing.
+
+        Raises StepFailed if the suite asks for more.
+        """
+        if self.spec.encryption == "none":
+            return ""
+        return check_encryption(self.query, self.identity, self.spec.encryption)
 
     def log_tail(self, lines: int = 20) -> str:
         """Return the last lines of the error log."""
@@ -278,7 +299,25 @@ class Server:
             {**self.spec.config, **overrides},
             port=self.port,
             with_init=self._account_is_pending(),
+            encryption=self._encrypted_start.options if self._encrypted_start else {},
         )
+
+    @cached_property
+    def _encrypted_start(self) -> EncryptedStart | None:
+        """How the server starts with encryption; asked before its first start. Raises UsageError if it cannot."""
+        if self.spec.encryption == "none":
+            return None
+        ran = self.supervisor.run(
+            ["sh", "-c", INSTALLATION, "sh", self.identity.binary],
+            timeout_s=_ASKING_TIMEOUT_S,
+            doing="asking the server for its plugins",
+        )
+        installation = read_installation(ran.output, self.identity)
+        return self._files.encrypted_start(self.identity, self.spec.encryption, installation)
+
+    @property
+    def _program(self) -> str:
+        return self._encrypted_start.program if self._encrypted_start else self.identity.binary
 
     def _account_is_pending(self) -> bool:
         """Return whether the first start still has to make the account of this data directory."""
@@ -290,7 +329,7 @@ class Server:
     def _initialise_argv(self) -> list[str]:
         config = f"--defaults-file={self._files.config_file}"
         if self.identity.flavor == "mysql":
-            return [self.identity.binary, config, "--initialize-insecure"]
+            return [self._program, config, "--initialize-insecure"]
         return ["mariadb-install-db", config, "--auth-root-authentication-method=normal", "--skip-test-db"]
 
     def _mark_start(self) -> None:

@@ -7,13 +7,15 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 from volbench.core.records.base import Scalar
-from volbench.core.records.cell import CellPlaces
+from volbench.core.records.cell import CellPlaces, Encryption
 from volbench.core.records.layout import Role
 from volbench.machine.engine.config import ServerPaths, check_socket_path, render_config
 from volbench.machine.engine.connection import write_private
 from volbench.machine.engine.differences import ServerIdentity
+from volbench.machine.engine.encryption import EncryptedStart, Installation, encrypted_start
 from volbench.machine.engine.roles import role_directories, server_directories
 from volbench.machine.engine.server_user import enclosed, server_user
 from volbench.machine.engine.supervisor import launched_supervisor
@@ -87,14 +89,35 @@ class ServerFiles:
         except FileNotFoundError:
             return False
 
+    def encrypted_start(
+        self, identity: ServerIdentity, encryption: Encryption, installation: Installation
+    ) -> EncryptedStart:
+        """Return how the server is started with encryption, and make the links that it needs."""
+        self._make_directory()
+        return encrypted_start(
+            identity,
+            encryption,
+            installation,
+            directory=self.directory,
+            server_directory=self._paths.server_control_dir or str(self.directory),
+            server_data_dir=self._paths.server_data_dir or self._paths.data_dir,
+        )
+
     def write_config(
-        self, identity: ServerIdentity, options: Mapping[str, Scalar], *, port: int | None, with_init: bool
+        self,
+        identity: ServerIdentity,
+        options: Mapping[str, Scalar],
+        *,
+        port: int | None,
+        with_init: bool,
+        encryption: Mapping[str, Scalar] = MappingProxyType({}),
     ) -> tuple[str, ...]:
         """Make the directories that options name, write my.cnf, and return notes on options that do not exist.
 
         Args:
             port: of the loopback; None: no network.
             with_init: whether the start executes what `write_init` wrote.
+            encryption: options of `encrypted_start`.
         """
         for directory in (self._tmp_dir, *self._role_dirs.values()):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -114,6 +137,7 @@ class ServerFiles:
             ),
             options=options,
             as_root=os.geteuid() == 0 and self.user is None,
+            encryption=encryption,
         )
         write_private(self.directory / _CONFIG_FILE, rendered.text)
         return rendered.notes

@@ -28,9 +28,10 @@ from volbench.core.records.base import Record, Scalar
 from volbench.core.records.cell import CellPlaces, ServerSpec
 from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.layout import ComponentPlaces
-from volbench.errors import StepFailed
+from volbench.errors import StepFailed, UsageError
 from volbench.machine.engine.connection import write_private
 from volbench.machine.engine.dataset import Progress, TableRecord, fill, sysbench_version
+from volbench.machine.engine.encryption import encrypt_undo
 from volbench.machine.engine.own_data.physical_copy import (
     FIRST_START,
     disarm,
@@ -256,6 +257,13 @@ def _build(
     if not dataset.is_own:
         sysbench_program()
     physical = is_physical_copy(dataset)
+    if physical and server.spec.encryption != "none":
+        raise UsageError(
+            "a physical copy stays as it is: volbench encrypts tables that it loads",
+            where="engine.encryption",
+            evidence=f"{dataset.path} is a physical copy",
+            next_step="load a dump of those data, or set engine.encryption: none",
+        )
     try:
         if physical:
             place_physical_copy(dataset, server.data_dir, server.identity, progress)
@@ -279,6 +287,9 @@ def _build(
             progress=progress,
             notes=notes,
         )
+        if server.spec.encryption == "all":
+            encrypt_undo(server.query, server.identity, timeout_s=timeout_s)
+        server.check_encryption()
         progress("shutting down, everything purged and flushed", None)
         server.stop()
     except BaseException:

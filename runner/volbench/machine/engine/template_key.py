@@ -21,14 +21,12 @@ _SHAPING_OPTIONS = frozenset(
         "character_set_server",
         "collation_server",
         "default_storage_engine",
-        "default_table_encryption",
         "innodb_autoextend_increment",
         "innodb_checksum_algorithm",
         "innodb_compression_algorithm",
         "innodb_compression_level",
         "innodb_data_file_path",
         "innodb_default_row_format",
-        "innodb_encrypt_tables",
         "innodb_extend_and_initialize",
         "innodb_file_per_table",
         "innodb_fill_factor",
@@ -36,8 +34,6 @@ _SHAPING_OPTIONS = frozenset(
         "innodb_log_files_in_group",
         "innodb_page_size",
         "innodb_redo_log_capacity",
-        "innodb_redo_log_encrypt",
-        "innodb_undo_log_encrypt",
         "innodb_undo_tablespaces",
         "lower_case_table_names",
         "sql_mode",
@@ -52,9 +48,11 @@ def template_key(dataset: DatasetSpec, spec: ServerSpec, identity: ServerIdentit
     A copy of another server's schema is of one run alone: that server's data may change.
     """
     options = fit_options({**PINNED, **checked_options(spec.config)}, identity).options
+    encrypted = {} if spec.encryption == "none" else {"encryption": spec.encryption}
     own = {"content": run_id if dataset.kind == "schema" else content_hash(dataset)} if dataset.is_own else {}
     content = {
         **own,
+        **encrypted,
         "schema": TEMPLATE_SCHEMA,
         "dataset": dataset.model_dump(mode="json", exclude={"path", "url", "sha256", "size_bytes", "threads"}),
         "seed": PREPARE_SEED,

@@ -112,7 +112,7 @@ def plan_suite(
     if target == "kubernetes":
         check_volume_names(chosen_options, [spec.name for spec in specs])
         _check_nodes(suite, specs, read_options(chosen_options))
-    servers.check_sweep(suite)
+    servers.check_suite(suite)
     run = plan_run(
         run_id=new_run_id(suite.name),
         started_at=utc_now(),

@@ -60,8 +60,8 @@ class Servers(ABC):
         """Return the target's options for run.json. Raise UsageError."""
 
     @abstractmethod
-    def check_sweep(self, suite: ResolvedSuite) -> None:
-        """Raise UsageError for a swept parameter that these servers cannot have."""
+    def check_suite(self, suite: ResolvedSuite) -> None:
+        """Raise UsageError for a swept parameter, or an encryption, that these servers cannot have."""
 
     def with_sampling(self, suite: ResolvedSuite) -> ResolvedSuite:
         """Return the suite with the samples that these servers can have. Raise UsageError."""
@@ -85,7 +85,7 @@ class OwnServers(Servers):
         tools = {"tools": self._request.tools} if self._request.tools else {}
         return {**parse_options(self._request.options), **tools}
 
-    def check_sweep(self, suite: ResolvedSuite) -> None:
+    def check_suite(self, suite: ResolvedSuite) -> None:
         """Do nothing: volbench configures these servers."""
 
 
@@ -108,8 +108,15 @@ class RunningServers(Servers):
         """Return the address of a single server."""
         return target_options(self.attached)
 
-    def check_sweep(self, suite: ResolvedSuite) -> None:
-        """Refuse to vary what is no parameter of a step."""
+    def check_suite(self, suite: ResolvedSuite) -> None:
+        """Refuse to vary what is no parameter of a step, and to encrypt."""
+        if suite.server.encryption != "none":
+            raise UsageError(
+                "volbench does not configure an attached server: its tables are encrypted as it is set",
+                where="engine.encryption",
+                evidence=suite.server.encryption,
+                next_step="leave engine.encryption out, or choose another target",
+            )
         fixed = [key for key in (suite.sweep.factors if suite.sweep else ()) if not key.startswith("steps.")]
         if fixed:
             raise UsageError(

@@ -72,6 +72,7 @@ _COMPARABILITY_FACTS: dict[str, _Fact] = {
     "dataset": lambda run: run.record.suite.dataset.model_dump(),
     "steps": lambda run: [step.model_dump() for step in run.record.suite.steps],
     "engine.config": lambda run: run.record.suite.server.config,
+    "engine.encryption": lambda run: run.record.suite.server.encryption,
     "engine.flavor": lambda run: run.engine and run.engine.flavor,
     "engine.version": lambda run: run.engine and run.engine.version,
     "target": lambda run: run.record.target,

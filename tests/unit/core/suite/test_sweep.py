@@ -37,6 +37,7 @@ def suite(factor: str) -> str:
         ("steps.rw.kind: {base: oltp, levels: idle}", "there is no 'kind'"),
         ("dataset.rows: {base: 10, levels: [20, 10]}", "occurs twice"),
         ("volume: {base: 1, levels: 2}", "unknown key 'volume'"),
+        ("engine.encryption: {base: none, levels: some}", "'some' does not fit"),
         ("dataset.rows: {base: 10, level: 20}", "perhaps you meant 'levels'"),
         ("dataset.rows: {base: 10, levels: []}", "at least 1"),
     ],
@@ -61,12 +62,14 @@ def test_values_are_put_into_server_steps_and_dataset_and_those_of_the_volume_ar
         {
             "volume.iops": 2,
             "engine.config.sync_binlog": 0,
+            "engine.encryption": "all",
             "steps.rw.duration": "9s",
             "steps.rw.options.skip_trx": False,
             "dataset.rows": 7,
         },
     )
     assert changed.server.config["sync_binlog"] == 0
+    assert (resolved.server.encryption, changed.server.encryption) == ("none", "all")
     assert changed.server.config["innodb_buffer_pool_size"] == "1G"
     assert [step.model_dump().get("duration_s") for step in changed.steps] == [9, 9, None]
     assert changed.steps[0].model_dump()["options"] == {"skip_trx": False}

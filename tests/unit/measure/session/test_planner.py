@@ -186,3 +186,10 @@ def test_a_plan_of_an_attached_server_counts_no_contrast_of_sizes() -> None:
     assert plan.run.suite.sampling.size_contrast_s == 0
     with pytest.raises(UsageError, match="contrast of sizes"):
         make_plan(SUITES / "compare.yaml", [], attached, settings=["sampling.size_contrast=5s"])
+
+
+def test_an_attached_server_is_not_encrypted() -> None:
+    attached = TargetRequest(target="attach", servers=["mysql://u@h/"])
+    with pytest.raises(UsageError, match="does not configure an attached server") as caught:
+        make_plan(SUITES / "compare.yaml", [], attached, settings=["engine.encryption=tables"])
+    assert (caught.value.where, caught.value.exit_code) == ("engine.encryption", 2)

@@ -128,7 +128,9 @@ class OwnedCell(CellRun):
         return any(following.kind == "oltp" for before, following in pairwise(steps) if before is step)
 
     def end(self) -> None:
-        """Describe host, server and volume in the first block; end the server."""
+        """Ask the server what is encrypted; describe host, server and volume in the first block; end the server."""
+        if self.server.alive() and (encrypted := self.server.check_encryption()):
+            self.builder.notes.append(encrypted)
         if self.cell.sampling.summaries and self.cell.block == 0 and self.server.alive():
             with self.builder.phase("summaries"):
                 self.progress.report("describing host and server")
