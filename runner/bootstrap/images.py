@@ -35,7 +35,7 @@ PROXY_VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Server:
+class ImageSource:
     """A server image: the official one to pull, and the Debian packages to build one from without a registry."""
 
     flavor: str
@@ -44,9 +44,9 @@ class Server:
 
 
 SERVERS = {
-    "mysql": Server(flavor="mysql", official="mysql:8.4", packages="mysql-server-core"),
+    "mysql": ImageSource(flavor="mysql", official="mysql:8.4", packages="mysql-server-core"),
     # mariadb-install-db is the server's, and calls my_print_defaults, which is the client's.
-    "mariadb": Server(
+    "mariadb": ImageSource(
         flavor="mariadb", official="mariadb:11.8", packages="mariadb-server-core mariadb-client-core"
     ),
 }
@@ -89,14 +89,14 @@ def ensure_images(
     return (tools, *(server.name for server in servers if server is not None))
 
 
-def _recipe(server: Server, root: Path) -> str:
+def _recipe(server: ImageSource, root: Path) -> str:
     """Return the label with the content hash of a built server image's inputs."""
     return (
         f"org.volbench.recipe={image_names.content_hash(root, ['docker/mysql', offline.ROOTFS], server.packages)}"
     )
 
 
-def _is_here(server: Server, root: Path) -> bool:
+def _is_here(server: ImageSource, root: Path) -> bool:
     """Return whether the engine has the official image, or a built one of the current recipe."""
     if capabilities.docker_image(server.official).present:
         return True
@@ -125,7 +125,7 @@ def pulled_digest(image: str) -> str:
     return answer.output.strip() if answer.code == 0 and "@sha256:" in answer.output else f"{image}, digest unknown"
 
 
-def _ensure_server(server: Server, base: str, directories: Directories, console: Console) -> None:
+def _ensure_server(server: ImageSource, base: str, directories: Directories, console: Console) -> None:
     """Pull the official server image if the base was pulled too, else build one and name it by its version."""
     if base == TOOLS_BASE:
         console.say(f"pulling {server.official}")

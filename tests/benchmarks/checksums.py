@@ -44,7 +44,7 @@ from volbench.validation.data.checksums import compare_tables, tables_of
 from volbench.validation.data.chunk_sums import chunk_sessions, on_both
 from volbench.validation.data.chunks import Pace
 from volbench.validation.data.row_sql import chunk_query
-from volbench.validation.data.table import Table
+from volbench.validation.data.table import ComparedTable
 from volbench.validation.source.server import Rows, SqlReader, read_only
 
 TIMES_FASTER_MIN = 1.4
@@ -83,7 +83,7 @@ def main() -> int:
     return int(missed)
 
 
-def _judged(table: Table, query: Callable[[str], Any], pid: int, row_count: int, rounds: int) -> bool:
+def _judged(table: ComparedTable, query: Callable[[str], Any], pid: int, row_count: int, rounds: int) -> bool:
     queries = {
         "now": chunk_query(table, "TRUE"),
         "before": f"SELECT COUNT(*), BIT_XOR({_bits(_BEFORE)}), SUM(CRC32({_BEFORE})) FROM {table.quoted}",
@@ -102,7 +102,7 @@ def _judged(table: Table, query: Callable[[str], Any], pid: int, row_count: int,
     return times < TIMES_FASTER_MIN
 
 
-def _judged_together(table: Table, source: Any, candidate: Any, rounds: int) -> bool:
+def _judged_together(table: ComparedTable, source: Any, candidate: Any, rounds: int) -> bool:
     sql, shares = chunk_query(table, "TRUE"), []
     for _ in range(rounds):
         begun_s = time.monotonic()
@@ -135,7 +135,10 @@ class _Even(Pace):
 
 
 def _judged_connections(
-    tables: Sequence[Table], own: tuple[SqlReader, SqlReader], accounts: tuple[Account, Account], row_count: int
+    tables: Sequence[ComparedTable],
+    own: tuple[SqlReader, SqlReader],
+    accounts: tuple[Account, Account],
+    row_count: int,
 ) -> bool:
     seconds = {}
     with chunk_sessions(*accounts, CONNECTIONS) as sessions, mock.patch.object(checksums, "Pace") as pace:

@@ -25,7 +25,7 @@ from volbench.machine.volume.facts.discovery import discover
 from volbench.measure.sample.config import SamplingConfig
 from volbench.measure.sample.controller import SamplingProcess
 from volbench.measure.sample.quality import source_quality
-from volbench.measure.sample.raw import Tick, read_raw
+from volbench.measure.sample.raw import RawTick, read_raw
 from volbench.measure.sample.rows import series_rows
 
 CPU_MS_PER_TICK_MAX = 10.0
@@ -67,7 +67,7 @@ def main() -> int:
         if load is not None:
             load.terminate()
             load.wait(30)
-        ticks = [record for record in read_raw(process.raw_file) if isinstance(record, Tick)]
+        ticks = [record for record in read_raw(process.raw_file) if isinstance(record, RawTick)]
         rounds = expected.seconds / expected.interval
         late_ms = sorted(tick.late_s * 1000 for tick in ticks)
         print(f"sources: {', '.join(q.source for q in source_quality(process.raw_file) if q.available)}")

@@ -24,7 +24,7 @@ from volbench.results.explain.accounts.demand import Demand
 from volbench.results.explain.accounts.what_if import OtherVolume, predict
 from volbench.results.explain.run import StepView, explain_run
 from volbench.results.response.estimate import estimate
-from volbench.results.response.levels import Cost, Level, confirmed_costs, latency_at, levels_of
+from volbench.results.response.levels import LatencySlope, VolumeLoad, confirmed_costs, latency_at, levels_of
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory
 
@@ -66,13 +66,13 @@ def pairs(views: dict[str, list[StepView]]) -> Iterator[Pair]:
                 yield _pair(views[source][number], origin, goal, costs)
 
 
-def _level(view: StepView, costs: Sequence[Cost]) -> Level | None:
+def _level(view: StepView, costs: Sequence[LatencySlope]) -> VolumeLoad | None:
     if view.waits is None:
         return None
     return next(iter(levels_of([view.waits], [cost.term for cost in costs])), None)
 
 
-def _pair(view: StepView, origin: Level, goal: Level, costs: Sequence[Cost]) -> Pair:
+def _pair(view: StepView, origin: VolumeLoad, goal: VolumeLoad, costs: Sequence[LatencySlope]) -> Pair:
     by_response = latency_at(origin, costs, goal.awaits_ms)
     counts = _counts(view, costs)
     changes = {term: goal.awaits_ms[term] - origin.awaits_ms[term] for term in counts}
@@ -88,7 +88,7 @@ def _pair(view: StepView, origin: Level, goal: Level, costs: Sequence[Cost]) -> 
     )
 
 
-def _counts(view: StepView, costs: Sequence[Cost]) -> dict[str, float]:
+def _counts(view: StepView, costs: Sequence[LatencySlope]) -> dict[str, float]:
     """Return the server's counts of the cell that is predicted from, in the middle of their range."""
     counted = {} if view.waits is None else view.waits.counted
     middles = {term: (count.low + count.high) / 2 for term, count in counted.items()}
@@ -96,7 +96,7 @@ def _counts(view: StepView, costs: Sequence[Cost]) -> dict[str, float]:
     return {cost.term: both if cost.term == "log_sync" else middles.get(cost.term, 0.0) for cost in costs}
 
 
-def _by_demand(view: StepView, goal: Level) -> tuple[float | None, tuple[float, float] | None]:
+def _by_demand(view: StepView, goal: VolumeLoad) -> tuple[float | None, tuple[float, float] | None]:
     read_ms = goal.awaits_ms.get("read", 0.0)
     write_ms = next((ms for term, ms in goal.awaits_ms.items() if term.endswith("_sync")), read_ms)
     volume = OtherVolume(name="", read_s=read_ms / 1000, write_s=write_ms / 1000, caps=())
@@ -108,7 +108,7 @@ def _by_demand(view: StepView, goal: Level) -> tuple[float | None, tuple[float, 
 
 
 def _tails(
-    origin: Level, goal: Level, counts: dict[str, float], mean_ms: float
+    origin: VolumeLoad, goal: VolumeLoad, counts: dict[str, float], mean_ms: float
 ) -> dict[str, tuple[float, float, float]]:
     """Return by percentile: measured, predicted in proportion, predicted by convolution."""
     predictions = {}

@@ -18,7 +18,7 @@ from volbench.core.records.sources import SAMPLED, SOURCES
 from volbench.measure.sample.cgroup import cgroup_io
 from volbench.measure.sample.cgroup.cgroup_io import CgroupIoAccount
 from volbench.measure.sample.config import SamplingConfig
-from volbench.measure.sample.device.ebs_nvme import EbsNvme, admin_command
+from volbench.measure.sample.device.ebs_nvme import EbsNvmeSampler, admin_command
 from volbench.measure.sample.device.mountstats import MountStats
 from volbench.measure.sample.interface import Presence, Reading, Sampler, Unavailable, Values
 from volbench.measure.sample.parsers import performance_schema as parse
@@ -275,7 +275,7 @@ def test_the_nvme_command_is_what_the_kernel_wants() -> None:
 def test_a_device_that_is_no_nvme_is_absent_with_a_reason(tmp_path: Path) -> None:
     file = tmp_path / "not-a-device"
     file.write_bytes(b"")
-    sampler = EbsNvme([str(file)])
+    sampler = EbsNvmeSampler([str(file)])
     result = sampler.probe()
     sampler.close()
     assert not result.present

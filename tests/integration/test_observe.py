@@ -28,7 +28,7 @@ from volbench.errors import EXIT_ENVIRONMENT, EXIT_OK, EXIT_REFUSED
 from volbench.machine.engine.connection import Account, connection, rows
 from volbench.machine.volume.emulated.requirements import find_daemon
 from volbench.machine.volume.emulated.volume import EmulatedVolume
-from volbench.measure.sample.raw import Tick
+from volbench.measure.sample.raw import RawTick
 from volbench.observe.model import read_incidents, read_observation
 from volbench.observe.report import report_of
 from volbench.observe.ring import segments_in
@@ -129,7 +129,7 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) ->
 def ticks(out: Path) -> int:
     """Of the server's source, in the ring so far."""
     records = records_of(segments_in(out / "ring"))
-    return sum(isinstance(record, Tick) and "innodb" in record.read for record in records)
+    return sum(isinstance(record, RawTick) and "innodb" in record.read for record in records)
 
 
 def is_onset(out: Path, onset_s: float, epoch_s: float) -> bool:

@@ -17,7 +17,7 @@ from volbench.machine.engine.connection import Account, connection
 from volbench.measure.sample.config import SamplingConfig
 from volbench.measure.sample.controller import SamplingProcess
 from volbench.measure.sample.parsers.performance_schema import DIGESTS_MAX
-from volbench.measure.sample.raw import SourcePresence, Tick, read_raw
+from volbench.measure.sample.raw import RawTick, SourcePresence, read_raw
 from volbench.measure.sample.rows import histogram_rows, series_rows
 
 pytestmark = pytest.mark.mysqld
@@ -47,11 +47,11 @@ def process(server: ScratchServer, tmp_path: Path) -> Iterator[SamplingProcess]:
     process.stop()
 
 
-def ticks_of(process: SamplingProcess) -> list[Tick]:
-    return [record for record in read_raw(process.raw_file) if isinstance(record, Tick)]
+def ticks_of(process: SamplingProcess) -> list[RawTick]:
+    return [record for record in read_raw(process.raw_file) if isinstance(record, RawTick)]
 
 
-def wait_until(process: SamplingProcess, done: Callable[[list[Tick]], bool]) -> None:
+def wait_until(process: SamplingProcess, done: Callable[[list[RawTick]], bool]) -> None:
     deadline = time.monotonic() + WAIT_S
     while not done(ticks_of(process)):
         assert time.monotonic() < deadline, process.log_file.read_text()
@@ -59,7 +59,7 @@ def wait_until(process: SamplingProcess, done: Callable[[list[Tick]], bool]) -> 
         time.sleep(0.05)
 
 
-def answers(ticks: list[Tick]) -> int:
+def answers(ticks: list[RawTick]) -> int:
     return sum(tick.read.keys() >= SERVER_SOURCES for tick in ticks)
 
 
@@ -97,7 +97,7 @@ def test_digests_that_have_become_too_many_are_asked_for_no_more(
 ) -> None:
     """As of DDL on thousands of tables: each table's statement is a digest of its own."""
 
-    def digests(ticks: list[Tick]) -> list[bool]:
+    def digests(ticks: list[RawTick]) -> list[bool]:
         """Of each reading, whether it has digests."""
         readings = [tick.read["performance_schema"].values for tick in ticks if "performance_schema" in tick.read]
         return [any(name == "digest_ps" for name, _ in values) for values in readings]

@@ -12,7 +12,7 @@ from volbench.core.profile.resolve import resolve
 from volbench.core.records.sources import SAMPLED
 from volbench.machine.volume.emulated.requirements import find_daemon
 from volbench.machine.volume.emulated.volume import EmulatedVolume
-from volbench.measure.sample.device.emulator import Emulator
+from volbench.measure.sample.device.emulator import EmulatorSampler
 from volbench.measure.sample.interface import Reading, Unavailable
 
 pytestmark = [
@@ -24,7 +24,7 @@ pytestmark = [
 def test_an_emulated_volumes_counters_become_rows(root: Path) -> None:
     with EmulatedVolume(resolve("ebs-gp2", {"size": "1GiB", "filesystem": "ext4"}), root, name="v") as volume:
         control = volume.directory / "control.sock"
-        sampler = Emulator(control)
+        sampler = EmulatorSampler(control)
         assert sampler.probe().present
         before = Reading(t_s=time.monotonic(), values=sampler.read())
         with (volume.data / "file").open("wb") as file:
@@ -33,7 +33,7 @@ def test_an_emulated_volumes_counters_become_rows(root: Path) -> None:
         after = Reading(t_s=time.monotonic(), values=sampler.read())
     with pytest.raises(Unavailable):
         sampler.read()
-    values = {(row.metric, row.entity): row.value for row in Emulator.rates(before, after)}
+    values = {(row.metric, row.entity): row.value for row in EmulatorSampler.rates(before, after)}
     assert values["writes_per_s", ""] > 0
     assert values["write_mib_per_s", ""] * (after.t_s - before.t_s) >= 1.0
     assert values["w_await_ms", ""] > 0

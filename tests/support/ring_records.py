@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from volbench.measure.sample.raw import End, Header, SourcePresence, Tick, read_raw
-from volbench.observe.ring import Segment
+from volbench.measure.sample.raw import End, Header, RawTick, SourcePresence, read_raw
+from volbench.observe.ring import RingSegment
 
 
-def records_of(segments: list[Segment]) -> Iterator[Header | SourcePresence | Tick | End]:
+def records_of(segments: list[RingSegment]) -> Iterator[Header | SourcePresence | RawTick | End]:
     """All records in order of time. Raises RunUnreadable for a damaged segment; an empty one has none."""
     for segment in segments:
         if segment.path.stat().st_size:

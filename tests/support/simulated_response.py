@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from volbench.results.response.samples import CellSamples, Counted, by_transaction, retimed
+from volbench.results.response.samples import CellSamples, WaitCount, by_transaction, retimed
 
 Floats = NDArray[np.float64]
 _FINE = 10
@@ -89,7 +89,7 @@ def cell(
         latency_ms=latency,
         finished=ended.reshape(-1, _FINE).sum(axis=1),
         awaits_ms={term: _seconds(values, ended, shift) for term, values in real.items()},
-        counted={term: Counted(low=count, high=count) for term, count in counted.items()},
+        counted={term: WaitCount(low=count, high=count) for term, count in counted.items()},
         signals={term: values[:size].reshape(-1, _FINE).mean(axis=1) for term, values in (signals or {}).items()},
         seen_signals={term: _seconds(values[:size], ended, shift) for term, values in (signals or {}).items()},
         slots=_slots(signals, size) if signals else None,

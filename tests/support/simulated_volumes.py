@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from simulated_response import Load, cell
 
-from volbench.results.response.samples import CellSamples, Counted
+from volbench.results.response.samples import CellSamples, WaitCount
 
 _WINDOW_S = 7
 
@@ -77,8 +77,8 @@ def _cell(
     samples = cell(load, awaits, rng=rng, name=name)
     noise = rng.normal(1, differences.await_noise) * rng.normal(1, differences.await_noise, len(samples))
     counted = {
-        "read": Counted(low=load.waits["read"], high=load.waits["read"]),
-        "log_sync": Counted(low=1.5, high=4.0),
+        "read": WaitCount(low=load.waits["read"], high=load.waits["read"]),
+        "log_sync": WaitCount(low=1.5, high=4.0),
     }
     return replace(
         samples,

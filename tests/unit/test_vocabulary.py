@@ -57,6 +57,16 @@ def test_few_names_of_explain_are_pronouns_and_participles() -> None:
     assert len(vague) <= EXPLAIN_AT_MOST * names / 1_000, vague
 
 
+def test_each_class_has_a_name_of_its_own() -> None:
+    """A reader who looks a public class up by its name finds one."""
+    modules: dict[str, list[str]] = {}
+    for path in sorted(Path("runner").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules.setdefault(node.name, []).append(str(path))
+    assert {name: paths for name, paths in modules.items() if len(paths) > 1} == {}
+
+
 TESTS_AT_MOST = 5
 """Of 1,000 names in tests: classes, fields and modules' constants that several files share."""
 

@@ -8,7 +8,7 @@ from volbench.core.base.text import quantity
 from volbench.core.records.report import TimeDifferenceRow
 from volbench.results.explain.accounts.time_budget import PIECES, TimeBudget, statement_budget
 from volbench.results.explain.case import Case
-from volbench.results.explain.evidence.episodes import Level
+from volbench.results.explain.evidence.episodes import FigureChange
 from volbench.results.report.rows.time_budget import (
     DIFFERENCE_MIN,
     VolumeBudget,
@@ -55,13 +55,13 @@ def extra_time(before: Case, during: Case) -> ExtraTime | None:
     return ExtraTime(before_ms=before_ms, during_ms=during_ms, rows=rows, sentence=sentence.strip())
 
 
-def statement_level(before: Case, during: Case) -> Level | None:
+def statement_level(before: Case, during: Case) -> FigureChange | None:
     """Return the mean of all statements that ended, before and in an incident: the figures of `extra_time`."""
     budgets = [statement_budget(case) for case in (before, during)]
     before_ms, during_ms = (None if budget is None else budget.statement_ms for budget in budgets)
     if before_ms is None and during_ms is None:
         return None
-    return Level(name="statement, mean of all that ended", unit="ms", before=before_ms, during=during_ms)
+    return FigureChange(name="statement, mean of all that ended", unit="ms", before=before_ms, during=during_ms)
 
 
 def difference_text(row: TimeDifferenceRow) -> str:

@@ -13,7 +13,7 @@ from volbench.observe.model import Observation
 from volbench.results.explain.case import Case
 from volbench.results.explain.case_input import ConcurrentActivity
 from volbench.results.explain.evidence.device import device_of
-from volbench.results.explain.evidence.episodes import Level, levels
+from volbench.results.explain.evidence.episodes import FigureChange, levels
 from volbench.results.explain.findings import Explanation, explain_case
 from volbench.results.explain.rules.acquittal import NONE
 from volbench.results.explain.rules.stretch import SAMPLES_MIN
@@ -77,7 +77,7 @@ class Compared:
     during: Explanation
     before: Explanation
     around: Explanation
-    levels: tuple[Level, ...]
+    levels: tuple[FigureChange, ...]
     onset_s: float
     extra: ExtraTime | None = None
 
@@ -114,7 +114,7 @@ def compare_incident(case: Case, onset_s: float, end_s: float) -> Compared:
     )
 
 
-def _levels(case: Case, onset_s: float, end_s: float) -> Iterator[Level]:
+def _levels(case: Case, onset_s: float, end_s: float) -> Iterator[FigureChange]:
     middle = case.cell_grid.t_s - case.cell_grid.width_s / 2
     during = (middle > onset_s - case.cell_grid.width_s / 2) & (middle <= end_s)
     if not during.any():

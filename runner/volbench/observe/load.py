@@ -14,7 +14,7 @@ from volbench.results.credits.history import History
 from volbench.results.credits.work import from_points
 from volbench.results.explain.evidence.device import Device
 from volbench.results.recommend.lateness import PERIOD_S
-from volbench.results.recommend.recorded_load import RecordedLoad, Statements
+from volbench.results.recommend.recorded_load import ObservedStatements, RecordedLoad
 from volbench.results.stats.grid import Floats, mean
 
 _MIB = 2.0**20
@@ -56,14 +56,14 @@ def _bytes(mib_per_s: Floats | None) -> Floats | None:
     return None if mib_per_s is None else mib_per_s * _MIB
 
 
-def _statements(report: ObservationReport, device: Device) -> Statements | None:
+def _statements(report: ObservationReport, device: Device) -> ObservedStatements | None:
     """Return p95 of statements in the worst hour, and what operations took; None without times of statements."""
     p95_ms = report.case.at(Client.latency_ms_p95)
     if p95_ms is None or not np.isfinite(p95_ms).any():
         return None
     period = (report.case.grid.t_s // PERIOD_S).astype(np.int64)
     hours = [p95_ms[(period == hour) & np.isfinite(p95_ms)] for hour in np.unique(period)]
-    return Statements(
+    return ObservedStatements(
         p95_s=max(float(np.median(hour)) for hour in hours if len(hour)) / 1000,
         read_s=_seconds(device.r_await_ms),
         write_s=_seconds(device.w_await_ms),

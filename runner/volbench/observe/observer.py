@@ -20,12 +20,12 @@ from volbench.machine.volume.facts.ebs_csi import driver_url, ebs_volume_id, nvm
 from volbench.measure.sample.config import SamplingConfig
 from volbench.measure.sample.controller import SamplingProcess
 from volbench.measure.sample.interface import Reading
-from volbench.measure.sample.raw import SourcePresence, Tick
+from volbench.measure.sample.raw import RawTick, SourcePresence
 from volbench.observe.cases import case_of, is_quiet, suspicion
 from volbench.observe.model import INCIDENT_FILE, INCIDENTS, OBSERVATION_FILE, Incident, Observation
-from volbench.observe.place import ServerPlace, find_place
+from volbench.observe.place import ObservedHost, find_place
 from volbench.observe.process import LIMITS_FILE
-from volbench.observe.recent import Readings, StallClock, StandClock, Window, trigger_values
+from volbench.observe.recent import Readings, RecentSeries, StallClock, StandClock, trigger_values
 from volbench.observe.ring import (
     RING,
     SIZE_MIN_BYTES,
@@ -97,7 +97,7 @@ class Observer:
         self.observation = observation
         self.directory = options.directory
         self._readings = Readings()
-        self._recent = Window(length_s=RECENT_S)
+        self._recent = RecentSeries(length_s=RECENT_S)
         self._states = [TriggerState(trigger=trigger, cooldown_s=COOLDOWN_S) for trigger in options.triggers]
         self._kept = KeptIncidents(self.directory / INCIDENTS, options.bytes_max // 2 - _FILES_BYTES)
         self._names: dict[tuple[str, float], str] = {}
@@ -145,7 +145,7 @@ class Observer:
         for record in tail.new_records():
             if isinstance(record, SourcePresence):
                 self._say_presence(record)
-            elif isinstance(record, Tick):
+            elif isinstance(record, RawTick):
                 for source, begin_s, rows in self._readings.rows_of(record):
                     if self.options.explains:
                         self._recent.add(rows)
@@ -310,7 +310,7 @@ def observing(options: ObserveOptions) -> Iterator[tuple[Observer, SamplingProce
             process.end()
 
 
-def _observation(options: ObserveOptions, server: ObservedServer, location: ServerPlace) -> Observation:
+def _observation(options: ObserveOptions, server: ObservedServer, location: ObservedHost) -> Observation:
     now_s, now_ns = time.time(), time.monotonic_ns()
     return Observation(
         volbench_version=__version__,
@@ -332,7 +332,7 @@ def _observation(options: ObserveOptions, server: ObservedServer, location: Serv
 
 
 def _sampling(
-    options: ObserveOptions, observation: Observation, location: ServerPlace, server: AttachedServer
+    options: ObserveOptions, observation: Observation, location: ObservedHost, server: AttachedServer
 ) -> SamplingConfig:
     facts = location.volume
     physical = facts.physical_disks if facts is not None else ()

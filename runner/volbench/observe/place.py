@@ -26,7 +26,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerPlace:
+class ObservedHost:
     """What of the server's host is seen from here; empty: nothing. `notes` says what is missing, and why."""
 
     pid: int | None = None
@@ -38,7 +38,7 @@ class ServerPlace:
     notes: tuple[str, ...] = field(default=())
 
 
-def find_place(server: ObservedServer, volume: str) -> ServerPlace:
+def find_place(server: ObservedServer, volume: str) -> ObservedHost:
     """Look for the server's process and its volume.
 
     Args:
@@ -48,11 +48,11 @@ def find_place(server: ObservedServer, volume: str) -> ServerPlace:
     Raises UsageError for a path that is not there.
     """
     if volume == NONE:
-        return ServerPlace(notes=("--volume none: no metrics of the host and its storage",))
+        return ObservedHost(notes=("--volume none: no metrics of the host and its storage",))
     if volume != AUTO:
         return _requested_place(Path(volume), server)
     if not server.local and process_with_address(server) is None:
-        return ServerPlace(
+        return ObservedHost(
             notes=(
                 f"the server is on another machine ({server.address}): no metrics of its host and storage; run"
                 " volbench there, or add what CloudWatch recorded (`volbench observe report DIR --add FILE`)",
@@ -65,7 +65,7 @@ def find_place(server: ObservedServer, volume: str) -> ServerPlace:
     return _of(facts, pid, [note] if note else [])
 
 
-def _requested_place(path: Path, server: ObservedServer) -> ServerPlace:
+def _requested_place(path: Path, server: ObservedServer) -> ObservedHost:
     if not path.exists():
         raise UsageError(
             "there is no such path",
@@ -75,16 +75,16 @@ def _requested_place(path: Path, server: ObservedServer) -> ServerPlace:
     return _of(discover(path), find_process(server), [])
 
 
-def _without_process(server: ObservedServer) -> ServerPlace:
+def _without_process(server: ObservedServer) -> ObservedHost:
     reason = f"the server's process is not seen from here (datadir {server.datadir}, host name {server.hostname})"
     if os.uname().nodename == server.hostname and Path(server.datadir).is_dir():
         return _of(discover(Path(server.datadir)), None, [f"{reason}: its volume is that of the same path here"])
-    return ServerPlace(
+    return ObservedHost(
         notes=(f"{reason}: no metrics of its host and storage; run volbench as root, or give --volume PATH",)
     )
 
 
-def _of(facts: VolumeFacts | None, pid: int | None, notes: list[str]) -> ServerPlace:
+def _of(facts: VolumeFacts | None, pid: int | None, notes: list[str]) -> ObservedHost:
     emulated = emulated_behind(facts.mount_point) if facts is not None else None
     if facts is not None and emulated is not None:
         facts = facts.model_copy(update=emulated[1])
@@ -93,7 +93,7 @@ def _of(facts: VolumeFacts | None, pid: int | None, notes: list[str]) -> ServerP
     elif facts is not None and facts.disk is None and facts.nfs_server is None and emulated is None:
         notes.append(f"no device is known behind {facts.path} ({facts.filesystem}): {'; '.join(facts.notes)}")
     group = _text(PROC / str(pid) / "cgroup") if pid is not None else ""
-    return ServerPlace(
+    return ObservedHost(
         pid=pid,
         host=host_facts(),
         volume=facts,

@@ -13,9 +13,9 @@ from volbench.core.records.named_metrics import Client
 from volbench.core.records.series import HistogramRow, SeriesRow
 from volbench.core.records.sources import device_sources
 from volbench.measure.sample.interface import Reading
-from volbench.measure.sample.raw import Tick
+from volbench.measure.sample.raw import RawTick
 from volbench.measure.sample.rows import histogram_of
-from volbench.measure.sample.server.performance_schema import PerformanceSchema
+from volbench.measure.sample.server.performance_schema import PerformanceSchemaSampler
 from volbench.measure.sample.sources import OBSERVED
 from volbench.results.explain.evidence.stands import LONG_MS, client_stands
 from volbench.results.stats.grid import align
@@ -66,7 +66,7 @@ class Readings:
     def __init__(self) -> None:
         self.latest: dict[str, Reading] = {}
 
-    def rows_of(self, tick: Tick) -> Iterator[tuple[str, float, list[SeriesRow]]]:
+    def rows_of(self, tick: RawTick) -> Iterator[tuple[str, float, list[SeriesRow]]]:
         """By source: its name, the begin of the interval, and its rows, latencies of statements with them."""
         for source, reading in tick.read.items():
             before = self.latest.get(source)
@@ -74,7 +74,7 @@ class Readings:
             if before is None or source not in OBSERVED or reading.t_s <= before.t_s:
                 continue
             rows = list(OBSERVED[source].rates(before, reading))
-            if source == PerformanceSchema.source:
+            if source == PerformanceSchemaSampler.source:
                 rows += latency_rows(histogram_of(before, reading))
             rows += [_as_of_client(row) for row in rows if (row.source, row.metric) in _OF_CLIENT]
             yield source, before.t_s, rows
@@ -106,7 +106,7 @@ def _as_of_client(row: SeriesRow) -> SeriesRow:
 
 
 @dataclass(kw_only=True)
-class Window:
+class RecentSeries:
     """The series of the last `length_s` seconds; None: of all time."""
 
     length_s: float | None = None
@@ -164,7 +164,7 @@ class StandClock:
     """
 
     width_s: float
-    _window: Window = field(default_factory=lambda: Window(length_s=STANDS_WITHIN_S))
+    _window: RecentSeries = field(default_factory=lambda: RecentSeries(length_s=STANDS_WITHIN_S))
 
     def see(self, rows: Iterable[SeriesRow]) -> float | None:
         """Take an interval's rows of one source; the length of the stand that it is a part of, ms, 0 for none.

@@ -12,21 +12,21 @@ from typing import Any
 from volbench.core.records.named_metrics import Client
 from volbench.core.records.report import FindingRow
 from volbench.errors import RunUnreadable, UsageError
-from volbench.measure.sample.raw import SourcePresence, Tick, read_raw
+from volbench.measure.sample.raw import RawTick, SourcePresence, read_raw
 from volbench.observe.budget import ExtraTime, piece_title
 from volbench.observe.cases import STEP, Compared, case_of, compare_incident
 from volbench.observe.incidents import by_event, found_afterwards
 from volbench.observe.model import INCIDENTS, Incident, Observation, read_incidents, read_observation
-from volbench.observe.recent import Readings, Window
+from volbench.observe.recent import Readings, RecentSeries
 from volbench.observe.response import ObservedResponse, observed_response
-from volbench.observe.ring import RING, Segment, segments_in
+from volbench.observe.ring import RING, RingSegment, segments_in
 from volbench.observe.statements import Statement, StatementRates
 from volbench.results.explain.accounts.time_budget import TimeBudget, statement_budget
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_relation import cause_of, counterparts, first_cause, relation_of
 from volbench.results.explain.evidence.association import Association, cell_correlations, pooled
-from volbench.results.explain.evidence.episodes import Level
+from volbench.results.explain.evidence.episodes import FigureChange
 from volbench.results.explain.findings import Explanation, explain_case
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.rules.acquittal import NONE
@@ -46,7 +46,7 @@ class IncidentReport:
     incident: Incident
     findings: tuple[FindingRow, ...]
     also_before: frozenset[str]
-    levels: tuple[Level, ...]
+    levels: tuple[FigureChange, ...]
     statements: tuple[Statement, ...]
     notes: tuple[str, ...]
     extra: ExtraTime | None = None
@@ -125,14 +125,14 @@ def _moving(case: Case, cause: str) -> tuple[Association, ...]:
     return tuple(ordered[:ASSOCIATIONS_SHOWN])
 
 
-def _read(directory: Path) -> tuple[Window, StatementRates, dict[str, str]]:
+def _read(directory: Path) -> tuple[RecentSeries, StatementRates, dict[str, str]]:
     """All readings that are left, their statements, and why sources are absent.
 
     Over a hole in the ring there is no difference.
     """
     directories = sorted((directory / INCIDENTS).glob("*/"))
-    window, readings, rates, sources = Window(), Readings(), StatementRates(), dict[str, str]()
-    before: Segment | None = None
+    window, readings, rates, sources = RecentSeries(), Readings(), StatementRates(), dict[str, str]()
+    before: RingSegment | None = None
     for segment in segments_in(directory / RING, *directories):
         if before is not None and segment.number != before.number + 1:
             readings = Readings()
@@ -140,7 +140,7 @@ def _read(directory: Path) -> tuple[Window, StatementRates, dict[str, str]]:
         if not segment.path.stat().st_size:
             continue
         for record in read_raw(segment.path):
-            if isinstance(record, Tick):
+            if isinstance(record, RawTick):
                 for _, begin_s, rows in readings.rows_of(record):
                     window.add(rows)
                     rates.add(begin_s, rows)

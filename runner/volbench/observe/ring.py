@@ -24,7 +24,7 @@ from volbench.core.base import safe_files
 from volbench.core.base.parse import parse_json
 from volbench.measure.sample.interface import Presence, Reading
 from volbench.measure.sample.names import NamesReader, NamesWriter
-from volbench.measure.sample.raw import RAW_SCHEMA, End, Header, RawWriter, SourcePresence, Tick, record_of
+from volbench.measure.sample.raw import RAW_SCHEMA, End, Header, RawTick, RawWriter, SourcePresence, record_of
 
 RING = "ring"
 SEGMENT = re.compile(r"segment-(\d{6,})-(\d+)\.jsonl")
@@ -170,7 +170,7 @@ def _head_of(path: Path, length: int) -> bytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Segment:
+class RingSegment:
     """One segment on disk. `end_s`: where the next one begins; None for the last."""
 
     path: Path
@@ -183,7 +183,7 @@ class Segment:
         return self.begin_s <= window_s[1] and (self.end_s is None or self.end_s >= window_s[0])
 
 
-def segments_in(*directories: Path) -> list[Segment]:
+def segments_in(*directories: Path) -> list[RingSegment]:
     """All segments of some directories, each once, in order of time."""
     paths: dict[int, tuple[float, Path]] = {}
     for directory in directories:
@@ -193,7 +193,7 @@ def segments_in(*directories: Path) -> list[Segment]:
                 paths.setdefault(int(matched[1]), (float(matched[2]), path))
     numbers = sorted(paths)
     return [
-        Segment(
+        RingSegment(
             path=paths[number][1],
             number=number,
             begin_s=paths[number][0],
@@ -213,7 +213,7 @@ class RingTail:
         self._offset = 0
         self._names = NamesReader()
 
-    def new_records(self) -> Iterator[Header | SourcePresence | Tick | End]:
+    def new_records(self) -> Iterator[Header | SourcePresence | RawTick | End]:
         """Records that were added; a line that is not whole yet is left for the next call."""
         while True:
             if self._path is not None:
@@ -226,7 +226,7 @@ class RingTail:
             self._number, self._path, self._offset = following[0].number, following[0].path, 0
             self._names = NamesReader()
 
-    def _new_records(self) -> Iterator[Header | SourcePresence | Tick | End]:
+    def _new_records(self) -> Iterator[Header | SourcePresence | RawTick | End]:
         assert self._path is not None
         try:
             with self._path.open("rb") as file:
@@ -255,7 +255,7 @@ class KeptIncidents:
         self._bytes_max = bytes_max
         self._made: dict[str, dict[Path, tuple[int, bytes]]] = {}
 
-    def keep(self, name: str, segments: list[Segment]) -> bool:
+    def keep(self, name: str, segments: list[RingSegment]) -> bool:
         """Link segments into an incident's directory. False when there is no room for all of them."""
         incident_dir = self._directory / name
         incident_dir.mkdir(parents=True, exist_ok=True)
@@ -275,7 +275,7 @@ class KeptIncidents:
             made[copy] = (copy.stat().st_ino, _head_of(copy, HEAD_BYTES))
         return True
 
-    def _room_for(self, name: str, segment: Segment) -> bool:
+    def _room_for(self, name: str, segment: RingSegment) -> bool:
         required_bytes = segment.path.stat().st_size if segment.path.exists() else 0
         while self.bytes + required_bytes > self._bytes_max:
             oldest = next(

@@ -13,7 +13,7 @@ from volbench.observe.statements import Statement, count_text, textless_note, to
 from volbench.results.explain.accounts.time_budget import TimeBudget
 from volbench.results.explain.cause_relation import relation_of
 from volbench.results.explain.evidence.association import Association
-from volbench.results.explain.evidence.episodes import Level
+from volbench.results.explain.evidence.episodes import FigureChange
 from volbench.results.explain.wording import number, percent
 from volbench.results.report.formats.sections import short_code
 from volbench.results.report.views.cause_clause import clause_of
@@ -156,7 +156,7 @@ def _extra_table(extra: ExtraTime) -> Table:
     )
 
 
-def _level_cells(level: Level) -> tuple[str, str, str, str]:
+def _level_cells(level: FigureChange) -> tuple[str, str, str, str]:
     before, during = (
         "unknown" if value is None else f"{number(value)} {level.unit}".strip()
         for value in (level.before, level.during)

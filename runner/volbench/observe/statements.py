@@ -14,7 +14,7 @@ import numpy as np
 
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.server.digests import METRICS
-from volbench.measure.sample.server.performance_schema import PerformanceSchema
+from volbench.measure.sample.server.performance_schema import PerformanceSchemaSampler
 from volbench.results.explain.wording import number, percent
 
 STATEMENTS_SHOWN = 10
@@ -77,7 +77,7 @@ class StatementRates:
             rows: of the second; those of other sources and metrics, and zeros that mark a begin, are left out.
         """
         for row in rows:
-            if row.source == PerformanceSchema.source and row.metric in _ADDED and row.t_s > begin_s:
+            if row.source == PerformanceSchemaSampler.source and row.metric in _ADDED and row.t_s > begin_s:
                 intervals = self._intervals.setdefault((row.metric, row.entity), _Intervals())
                 intervals.begin_s.append(begin_s)
                 intervals.end_s.append(row.t_s)

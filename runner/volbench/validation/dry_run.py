@@ -13,7 +13,7 @@ from volbench.validation.data.chunk_sums import BOUNDS
 from volbench.validation.data.chunks import bound_query, size_query
 from volbench.validation.data.replicas import REPLICA_STATUS, checksum_statements
 from volbench.validation.data.row_sql import chunk_query, row_text
-from volbench.validation.data.table import Column, Table
+from volbench.validation.data.table import Column, ComparedTable
 from volbench.validation.data.throttle import SNAPSHOT_S_MAX, THREADS_RUNNING
 from volbench.validation.forecast.move import bytes_statement
 from volbench.validation.queries.pt_upgrade import ENCRYPTED, OWN_STATEMENTS
@@ -33,7 +33,7 @@ from volbench.validation.source.server import (
 from volbench.validation.source.settings import EXPLICITLY_SET, VARIABLES
 
 _KEY = Column(name="KEY", type="int")
-_TABLE = Table(schema="SCHEMA", name="TABLE", columns=(Column(name="COLUMN", type="int"),), key=("KEY",))
+_TABLE = ComparedTable(schema="SCHEMA", name="TABLE", columns=(Column(name="COLUMN", type="int"),), key=("KEY",))
 
 
 def planned_statements(plan: ValidationPlan) -> Iterator[str]:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from volbench.measure.execute.cell.progress import Progress, read_progress
+from volbench.measure.execute.cell.progress import AgentProgress, read_progress
 
 SHARE = Path("/share")
 SLICE, SERVICE = Path("/sys/fs/cgroup/lab.slice"), Path("/sys/fs/cgroup/lab.slice/mysql.service")
@@ -248,7 +248,7 @@ def follow(spec: dict[str, Any]) -> list[dict[str, Any]]:
     return records
 
 
-def progress_of(results: Path) -> Progress | None:
+def progress_of(results: Path) -> AgentProgress | None:
     """Of the cell that runs."""
     cells = sorted(results.glob("*/cells/[0-9]*"))
     return read_progress(cells[-1]) if cells else None

@@ -11,7 +11,7 @@ from fake_cluster import FakeCluster
 from volbench.cli.cluster.job_command import JobCommand, job_command
 from volbench.core.records.validation.plan import ServerPlace
 from volbench.errors import UsageError
-from volbench.machine.placement.kubernetes.job_access import Mount, check_paths
+from volbench.machine.placement.kubernetes.job_access import JobMount, check_paths
 
 SERVER = "--server=mysql://watch@db:3306/?password-unverified=yes"
 PLAN = """\
@@ -98,7 +98,7 @@ def test_a_plans_log_is_taken_along_where_its_path_is_relative(
     assert made.own == {str(tmp_path / "slow.log"): b"x"}
     assert "slow.log" not in "".join(made.files())
     Path("move.yaml").write_text(PLAN + f"queries: {{slow_log: {tmp_path}/slow.log}}\n")
-    mounts = [Mount(kind="secret", name=name) for name in ("accounts", "ca")]
+    mounts = [JobMount(kind="secret", name=name) for name in ("accounts", "ca")]
     with pytest.raises(UsageError, match="no files of this machine"):
         check_paths(job_command("validate", ["move.yaml"]).files(), mounts)
 
@@ -139,7 +139,7 @@ def test_files_of_this_machine_are_refused_with_the_mount_that_brings_them() -> 
         check_paths(made.files(), ())
     assert (raised.value.evidence, "--mount secret:NAME" in raised.value.next_step) == ("/home/me/watch.cnf", True)
     mounted = job_command("observe", [SERVER, "--for=1m", "--option-file=/volbench/mounts/watch/my.cnf"])
-    check_paths(mounted.files(), [Mount(kind="secret", name="watch")])
+    check_paths(mounted.files(), [JobMount(kind="secret", name="watch")])
 
 
 def test_a_server_that_its_option_file_names_has_no_host_to_look_up() -> None:

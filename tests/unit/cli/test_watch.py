@@ -14,7 +14,7 @@ from volbench.cli import console
 from volbench.cli.runs.watch import progress_watcher
 from volbench.core.plan.cost import estimate
 from volbench.core.records.cell import CellResult
-from volbench.measure.execute.cell.progress import Progress
+from volbench.measure.execute.cell.progress import AgentProgress
 from volbench.measure.execute.run import CellState
 from volbench.measure.session.progress import TimeLeft, result_text
 from volbench.results.store.run_directory import RunDirectory
@@ -162,7 +162,7 @@ def only_the_fourth_is_left(time_left: TimeLeft, run: RunDirectory, done: CellRe
 
 
 def running(directory: RunDirectory, number: int, elapsed_s: float, fraction: float | None) -> CellState:
-    progress = None if fraction is None else Progress(text="create", fraction=fraction)
+    progress = None if fraction is None else AgentProgress(text="create", fraction=fraction)
     return replace(state(directory, number), elapsed_s=elapsed_s, progress=progress)
 
 

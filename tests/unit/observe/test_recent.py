@@ -10,14 +10,14 @@ from synthetic_observation import build
 from volbench.core.records.named_metrics import Client
 from volbench.core.records.series import SeriesRow
 from volbench.measure.sample.interface import Reading, Values
-from volbench.measure.sample.raw import Tick
-from volbench.observe.recent import Readings, Window, trigger_values
+from volbench.measure.sample.raw import RawTick
+from volbench.observe.recent import Readings, RecentSeries, trigger_values
 from volbench.observe.report import report_of
 
 
-def tick(number: int, **read: Values) -> Tick:
+def tick(number: int, **read: Values) -> RawTick:
     readings = {source: Reading(t_s=float(number), values=values) for source, values in read.items()}
-    return Tick(tick=number, late_s=0.0, took_s=0.0, read=readings)
+    return RawTick(tick=number, late_s=0.0, took_s=0.0, read=readings)
 
 
 def buckets(**counts: int) -> Values:
@@ -25,7 +25,7 @@ def buckets(**counts: int) -> Values:
     return values | {("statement_bucket", name[1:]): count for name, count in counts.items()}
 
 
-def rows_of(*ticks: Tick) -> dict[tuple[float, str, str], float]:
+def rows_of(*ticks: RawTick) -> dict[tuple[float, str, str], float]:
     readings = Readings()
     return {
         (row.t_s, row.source, row.metric): row.value
@@ -104,7 +104,7 @@ def test_the_emptiest_bucket_of_credits_counts_and_ratios_are_percent() -> None:
 
 
 def test_a_window_forgets_what_is_old() -> None:
-    window = Window(length_s=10.0)
+    window = RecentSeries(length_s=10.0)
     for second in range(100):
         window.add([SeriesRow(t_s=float(second), source="vm", metric="page_faults_per_s", value=1.0)])
     window.add([SeriesRow(t_s=99.0, source="cpu", metric="user_ratio", value=1.0)])

@@ -14,7 +14,7 @@ import pytest
 from ring_records import records_of
 
 from volbench.measure.sample.interface import Presence, Reading
-from volbench.measure.sample.raw import SourcePresence, Tick
+from volbench.measure.sample.raw import RawTick, SourcePresence
 from volbench.observe.ring import (
     KeptIncidents,
     RingLimits,
@@ -47,7 +47,7 @@ def take(ring: RingWriter, clock: Clock, ticks: range, *, values: int = 1) -> No
 
 
 def ticks_of(directory: Path) -> list[int]:
-    return [item.tick for item in records_of(segments_in(directory)) if isinstance(item, Tick)]
+    return [item.tick for item in records_of(segments_in(directory)) if isinstance(item, RawTick)]
 
 
 def size_of(directory: Path) -> int:
@@ -63,7 +63,7 @@ def test_every_segment_can_be_read_by_itself(tmp_path: Path) -> None:
     for segment in segments:
         records = list(records_of([segment]))
         assert [record.source for record in records if isinstance(record, SourcePresence)] == ["vm"]
-        (first, *_) = [record for record in records if isinstance(record, Tick)]
+        (first, *_) = [record for record in records if isinstance(record, RawTick)]
         assert first.read["vm"].values == {("counter0", ""): 0.0}
     assert ticks_of(tmp_path / "ring") == list(range(1, 36))
 
@@ -150,7 +150,7 @@ def test_a_follower_gets_each_record_once(tmp_path: Path) -> None:
     observed = []
     for begin in (1, 4, 12, 40, 41):
         take(ring, clock, range(begin, {1: 4, 4: 12, 12: 40, 40: 41, 41: 60}[begin]))
-        observed += [new_record.tick for new_record in tail.new_records() if isinstance(new_record, Tick)]
+        observed += [new_record.tick for new_record in tail.new_records() if isinstance(new_record, RawTick)]
     assert observed == list(range(1, 60))
     with segments_in(tmp_path / "ring")[-1].path.open("ab") as file:
         file.write(b'{"tick": 60,')

@@ -13,8 +13,8 @@ from volbench.core.profile.limits import limits_of, read_latency_s
 from volbench.core.profile.resolve import resolve
 from volbench.core.records.base import parse_duration_s, parse_fraction, parse_size_bytes
 from volbench.errors import UsageError
-from volbench.results.credits.answer import INSTANCE, Answer, Question, answer, has_parameter
-from volbench.results.credits.dump import Dump
+from volbench.results.credits.answer import INSTANCE, CreditForecast, Question, answer, has_parameter
+from volbench.results.credits.dump import DumpLoad
 from volbench.results.credits.history import Defaults, History
 from volbench.results.credits.prices import load_prices
 from volbench.results.credits.sizing import size_parameter
@@ -135,7 +135,7 @@ def _history(
 
 
 def _show(
-    question: Question, forecast_answer: Answer, history: History | None, *, json: bool, plot: Path | None
+    question: Question, forecast_answer: CreditForecast, history: History | None, *, json: bool, plot: Path | None
 ) -> None:
     sentence_list = sentences(question, forecast_answer, history)
     if plot is not None:
@@ -208,9 +208,9 @@ def _constant(iops: float | None, throughput: str, io_size: str, defaults: Defau
 
 def _dump(
     text: str, io_bytes: float, sequential: bool, streams: int | None, profile: str, profile_options: dict[str, str]
-) -> Dump:
+) -> DumpLoad:
     latency_s = read_latency_s(resolve(profile, profile_options), io_bytes)
-    return Dump(
+    return DumpLoad(
         bytes=_size("--dump", text),
         io_bytes=io_bytes,
         sequential=sequential,

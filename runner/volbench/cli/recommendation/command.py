@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from volbench.cli import console, options
-from volbench.cli.recommendation.sources import Reading, Server, evidence_of, servers_of
+from volbench.cli.recommendation.sources import NamedSource, ReadingOptions, evidence_of, servers_of
 from volbench.cli.tables import show_rows
 from volbench.core.base.nearest import suggestion
 from volbench.core.records.base import parse_duration_s, parse_size_bytes
 from volbench.errors import EXIT_UNDECIDED, RunUnreadable, Undecided, UsageError
-from volbench.results.credits.dump import Dump
+from volbench.results.credits.dump import DumpLoad
 from volbench.results.credits.prices import Prices, load_prices
 from volbench.results.credits.work import DEFAULT_IO_BYTES
 from volbench.results.recommend.catalogue import candidates
@@ -74,7 +74,7 @@ def recommend(
     price_list = load_prices(prices)
     goal = _goal(p95, backup, backup_window, streams, recovery)
     choice = Choice(host=host, device=device, volume=volume, day=options.day_of(date), zone=timezone)
-    reading = Reading(
+    reading = ReadingOptions(
         choice=choice, interval_s=options.interval_of(interval), steps=tuple(step), volume=from_volume
     )
     servers = servers_of(sources, is_fleet=fleet)
@@ -144,7 +144,7 @@ def _sizes(texts: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
-def _check_names(sizes: Mapping[str, int], servers: Sequence[Server]) -> None:
+def _check_names(sizes: Mapping[str, int], servers: Sequence[NamedSource]) -> None:
     """Raise UsageError for a size of a server that is not asked about: its own size would be the general one."""
     names = [server.name for server in servers]
     for name in sizes:
@@ -179,8 +179,8 @@ _READ_S = 0.001
 """What one read of a backup's stream takes at least: a volume of a cloud answers in about a millisecond."""
 
 
-def _backup(size_bytes: float, streams: int) -> Dump:
-    return Dump(bytes=size_bytes, io_bytes=float(DEFAULT_IO_BYTES), rate_max_per_s=streams / _READ_S)
+def _backup(size_bytes: float, streams: int) -> DumpLoad:
+    return DumpLoad(bytes=size_bytes, io_bytes=float(DEFAULT_IO_BYTES), rate_max_per_s=streams / _READ_S)
 
 
 def _with_backup(goal: Goal, size_bytes: int, streams: int) -> Goal:

@@ -23,7 +23,7 @@ SERVERS_MAX = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Server:
+class NamedSource:
     """One source with its name in the answer."""
 
     name: str
@@ -31,7 +31,7 @@ class Server:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadingOptions:
     """How sources are read: which part of a recording, which loads of a run."""
 
     choice: Choice
@@ -40,13 +40,13 @@ class Reading:
     volume: str
 
 
-def servers_of(sources: Sequence[str], *, is_fleet: bool) -> tuple[Server, ...]:
+def servers_of(sources: Sequence[str], *, is_fleet: bool) -> tuple[NamedSource, ...]:
     """Return the servers that are asked about. Raises UsageError for none, too many, or two of one name."""
     paths = [Path(source) for source in sources]
     if is_fleet:
         paths = [child for path in paths for child in _children(path)]
     names = [_name(path) for path in paths]
-    servers = tuple(Server(name=name, source=path) for name, path in zip(names, paths, strict=True))
+    servers = tuple(NamedSource(name=name, source=path) for name, path in zip(names, paths, strict=True))
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UsageError(
@@ -75,7 +75,7 @@ def _name(path: Path) -> str:
     return str(path) if str(path).startswith(SCHEME) else path.stem if path.is_file() else path.name
 
 
-def evidence_of(server: Server, reading: Reading) -> Evidence:
+def evidence_of(server: NamedSource, reading: ReadingOptions) -> Evidence:
     """Return what a source tells. Raises UsageError for what is none of them, Undecided for what tells nothing."""
     live = str(server.source).startswith(SCHEME)
     path = server.source if live else run_path(server.source)

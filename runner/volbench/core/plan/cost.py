@@ -27,7 +27,7 @@ POD_OVERHEAD_S = SERVER_RESTART_S
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost:
+class PlanCost:
     """Estimates. `measured_s` is time inside steps' windows; spaces are for one cell, freed after it."""
 
     cells: int
@@ -82,7 +82,9 @@ def _has_binlog(server: ServerSpec) -> bool:
     return server.option("log_bin") is not False and not any(switched_off)
 
 
-def estimate(suite: ResolvedSuite, *, volumes: int, volume: str = "", overhead_s: float = CELL_OVERHEAD_S) -> Cost:
+def estimate(
+    suite: ResolvedSuite, *, volumes: int, volume: str = "", overhead_s: float = CELL_OVERHEAD_S
+) -> PlanCost:
     """The cost of running a suite on that many volumes, each cell after the other.
 
     Args:
@@ -100,7 +102,7 @@ def estimate(suite: ResolvedSuite, *, volumes: int, volume: str = "", overhead_s
         sampling.size_contrast_s, interval_s=sampling.interval_s, steps_s=measured_s + unmeasured_s
     )
     seeded_bytes = data + server_bytes(suite.server)
-    return Cost(
+    return PlanCost(
         cells=cells,
         wall_s=cells * (measured_s + unmeasured_s + overhead_s + data / 2**20 / 400) + volumes * reads_s(load_s),
         measured_s=cells * measured_s,

@@ -52,7 +52,7 @@ class Charge:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limit:
+class VolumeLimit:
     """One limit: a cap, or a credit bucket (`capacity` is not None).
 
     Args:
@@ -88,11 +88,11 @@ class Limit:
 class Limits:
     """All limits of a volume, caps and buckets apart."""
 
-    caps: tuple[Limit, ...]
-    buckets: tuple[Limit, ...]
+    caps: tuple[VolumeLimit, ...]
+    buckets: tuple[VolumeLimit, ...]
 
     @property
-    def all(self) -> tuple[Limit, ...]:
+    def all(self) -> tuple[VolumeLimit, ...]:
         """Caps, then buckets."""
         return (*self.caps, *self.buckets)
 
@@ -118,11 +118,11 @@ def limits_of(volume: ResolvedVolume) -> Limits:
     )
 
 
-def _limit(data: Mapping[str, Any], time_scale: float) -> Limit:
+def _limit(data: Mapping[str, Any], time_scale: float) -> VolumeLimit:
     disks = data["spread"]["over"] if data.get("spread") else 1
     capacity = data["burst"] * disks / time_scale if data["credits"] else None
     published = data.get("published") or {}
-    return Limit(
+    return VolumeLimit(
         name=data["name"],
         scope=data["scope"],
         resource=data["resource"],

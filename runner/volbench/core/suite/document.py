@@ -33,7 +33,7 @@ _SCALARS = ("str", "int", "float", "bool", "null")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class SuiteDocument:
     """Plain data, the file's name, and for each path the line (from 1) or the option that set it."""
 
     name: str
@@ -49,7 +49,7 @@ class Document:
         return self.name
 
 
-def parse_document(text: str, *, name: str) -> Document:
+def parse_document(text: str, *, name: str) -> SuiteDocument:
     """Parse YAML without constructing objects. This is the only reader of YAML: suites, policies, validation plans,
     volume profiles and prices come through here, and so do the values of `--set`.
 
@@ -61,10 +61,10 @@ def parse_document(text: str, *, name: str) -> Document:
         raise UsageError("the file has to be a mapping of keys to values", where=f"{name}:1")
     builder = _Builder(name)
     data = builder.build(node, ())
-    return Document(name=name, data=data, origins=builder.origins)
+    return SuiteDocument(name=name, data=data, origins=builder.origins)
 
 
-def set_value(document: Document, assignment: str) -> Document:
+def set_value(document: SuiteDocument, assignment: str) -> SuiteDocument:
     """Return the document with one `--set KEY=VALUE` applied.
 
     KEY is a dotted path; a list's element is named by its number or its `name`. VALUE is YAML; `null` removes an
@@ -79,7 +79,7 @@ def set_value(document: Document, assignment: str) -> Document:
     return assign(document, key.strip(), value, origin=option)
 
 
-def assign(document: Document, key: str, value: Any, *, origin: str) -> Document:
+def assign(document: SuiteDocument, key: str, value: Any, *, origin: str) -> SuiteDocument:
     """Return the document with a value at a dotted path, or without a list's element where the value is None.
 
     Raises UsageError at `origin` for an unknown path.
@@ -103,7 +103,7 @@ def assign(document: Document, key: str, value: Any, *, origin: str) -> Document
     else:
         holder[last] = value
         origins = {**document.origins, (*path, last): origin}
-    return Document(name=document.name, data=data, origins=origins)
+    return SuiteDocument(name=document.name, data=data, origins=origins)
 
 
 def _origins_without(origins: Mapping[Path, str], holder: Path, number: int) -> dict[Path, str]:

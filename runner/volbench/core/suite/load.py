@@ -13,7 +13,7 @@ from volbench.core.base.nearest import nearest_match, suggestion
 from volbench.core.records.base import Record
 from volbench.core.records.format_version import version_fault
 from volbench.core.suite.bundled import bundled_path, bundled_suites
-from volbench.core.suite.document import TEXT_BYTES_MAX, Document, parse_document, set_value
+from volbench.core.suite.document import TEXT_BYTES_MAX, SuiteDocument, parse_document, set_value
 from volbench.core.suite.document import Path as KeyPath
 from volbench.core.suite.fault_text import fault_text
 from volbench.core.suite.model import SuiteFile
@@ -63,7 +63,7 @@ def check_suite(
     return suite
 
 
-def suite_document(text: str, *, name: str, settings: Iterable[str] = ()) -> Document:
+def suite_document(text: str, *, name: str, settings: Iterable[str] = ()) -> SuiteDocument:
     """Return the document of a suite with its scale and each `--set`. Raise UsageError."""
     assignments = list(settings)
     document = scaled(parse_document(text, name=name), assignments)
@@ -72,13 +72,13 @@ def suite_document(text: str, *, name: str, settings: Iterable[str] = ()) -> Doc
     return document
 
 
-def _faults_of_sweep(document: Document, suite: SuiteFile) -> Iterator[str]:
+def _faults_of_sweep(document: SuiteDocument, suite: SuiteFile) -> Iterator[str]:
     for name, fault in sweep_faults(suite.sweep, suite.resolved()) if suite.sweep else ():
         path = ("sweep", "factors", name)
         yield f"{document.origin(path)}: {'.'.join(path)}: {fault}"
 
 
-def check_model(document: Document, model: type[Model], *, noun: str, next_step: str) -> Model:
+def check_model(document: SuiteDocument, model: type[Model], *, noun: str, next_step: str) -> Model:
     """Return the document as the model. Raise UsageError with every fault, with file and line."""
     _check_version(document, model, next_step=next_step)
     try:
@@ -91,7 +91,7 @@ def check_model(document: Document, model: type[Model], *, noun: str, next_step:
         raise _faults_error(faults, noun=noun, next_step=next_step) from error
 
 
-def _check_version(document: Document, model: type[Record], *, next_step: str) -> None:
+def _check_version(document: SuiteDocument, model: type[Record], *, next_step: str) -> None:
     """Raise UsageError for a file of another format version; a file without `schema` is of today's."""
     field = model.model_fields.get("schema_")
     if field is None or not isinstance(document.data, dict) or "schema" not in document.data:
@@ -145,7 +145,7 @@ def _nearest_file(path: Path) -> str:
     return f"files in that directory: {', '.join(names)}" if names else ""
 
 
-def _fault(document: Document, model: type[Record], fault: Any) -> str:
+def _fault(document: SuiteDocument, model: type[Record], fault: Any) -> str:
     path = _existing_path(document.data, fault["loc"])
     key_text = ".".join(str(component) for component in path) or "file"
     if fault["type"] == "extra_forbidden":

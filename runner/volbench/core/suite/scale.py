@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from volbench.core.suite.document import Document, assign, set_value
+from volbench.core.suite.document import SuiteDocument, assign, set_value
 from volbench.core.suite.model import FULL_SCALE
 
 
-def scaled(document: Document, settings: Iterable[str]) -> Document:
+def scaled(document: SuiteDocument, settings: Iterable[str]) -> SuiteDocument:
     """Return the document with the values of its chosen scale; the model checks an unknown scale.
 
     Args:

@@ -30,7 +30,7 @@ class Means:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class CommandOutput:
     """A command's output and exit code, None if it could not start or did not end in time."""
 
     code: int | None
@@ -47,7 +47,7 @@ _SETUID = frozenset({"docker", "kubectl", "sudo"})
 """sudo is a setuid program; a snap of the others is started by one."""
 
 
-def ask(argv: Sequence[str], *, timeout_s: float = ASK_TIMEOUT_S) -> Answer:
+def ask(argv: Sequence[str], *, timeout_s: float = ASK_TIMEOUT_S) -> CommandOutput:
     """Run a command on this machine; `output` is stdout and, after a failure, stderr."""
     try:
         done = programs.run(
@@ -61,10 +61,12 @@ def ask(argv: Sequence[str], *, timeout_s: float = ASK_TIMEOUT_S) -> Answer:
             gains_privileges=argv[0] in _SETUID,
         )
     except subprocess.TimeoutExpired:
-        return Answer(code=None, output=f"{argv[0]} gave no answer within {timeout_s:g} s")
+        return CommandOutput(code=None, output=f"{argv[0]} gave no answer within {timeout_s:g} s")
     except OSError as error:
-        return Answer(code=None, output=f"{argv[0]}: {error.strerror}")
-    return Answer(code=done.returncode, output=done.stdout if done.returncode == 0 else done.stdout + done.stderr)
+        return CommandOutput(code=None, output=f"{argv[0]}: {error.strerror}")
+    return CommandOutput(
+        code=done.returncode, output=done.stdout if done.returncode == 0 else done.stdout + done.stderr
+    )
 
 
 def find_program(*names: str, package: str = "", path: str | None = None) -> Means:

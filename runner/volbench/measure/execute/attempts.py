@@ -14,7 +14,7 @@ from volbench.machine.engine.supervisor import supervisor_script
 from volbench.machine.placement.interface import Job, JobKind, Placement, StandsBy, Target
 from volbench.machine.placement.layout import emulated_spec
 from volbench.machine.volume.interface import OpenVolume
-from volbench.measure.execute.cell.progress import JUDGING, Progress, read_progress
+from volbench.measure.execute.cell.progress import JUDGING, AgentProgress, read_progress
 from volbench.measure.execute.cell_spec import cell_spec
 from volbench.measure.execute.interruptions import Interruptions
 from volbench.measure.execute.templates import is_template
@@ -35,7 +35,7 @@ class CellState:
     cell_id: str
     volume: str
     elapsed_s: float
-    progress: Progress | None
+    progress: AgentProgress | None
 
 
 class Attempts:
@@ -216,7 +216,7 @@ class Attempts:
         return Job(kind=kind, cell=cell, out=out, supervisor_script=supervisor_script(), volume=volume)
 
 
-def _measures_nothing(job: Job, progress: Progress | None) -> bool:
+def _measures_nothing(job: Job, progress: AgentProgress | None) -> bool:
     return job.kind == "prepare" or (progress is not None and progress.text == JUDGING)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from volbench.core.records.cell import SourceQuality
-from volbench.measure.sample.raw import End, Header, SourcePresence, Tick, read_raw
+from volbench.measure.sample.raw import End, Header, RawTick, SourcePresence, read_raw
 
 _SLACK = 1e-9
 
@@ -68,7 +68,7 @@ def source_quality(
             account.remote = account.remote or record.remote
             if record.presence.present or not account.present:
                 account.present, account.reason = record.presence.present, record.presence.reason
-        elif isinstance(record, Tick):
+        elif isinstance(record, RawTick):
             _book(accounts, record, interval_s)
             last_tick = max(last_tick, record.tick)
         elif isinstance(record, End):
@@ -78,7 +78,7 @@ def source_quality(
     return [account.quality(source, window) for source, account in sorted(accounts.items())]
 
 
-def _book(accounts: dict[str, _Account], tick: Tick, interval_s: float) -> None:
+def _book(accounts: dict[str, _Account], tick: RawTick, interval_s: float) -> None:
     """A remote source that took several intervals to answer was asked at all the ticks that passed meanwhile."""
     slow = range(tick.tick + 1, tick.tick + 1 + math.floor((tick.late_s + tick.took_s) / interval_s))
     for source in tick.read:

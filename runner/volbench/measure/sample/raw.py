@@ -104,7 +104,7 @@ class RawWriter:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tick:
+class RawTick:
     """One tick of some sources: those of one thread of the sampling process."""
 
     tick: int
@@ -142,7 +142,7 @@ class End:
     end_s: float
 
 
-def read_raw(path: Path) -> Iterator[Header | SourcePresence | Tick | End]:
+def read_raw(path: Path) -> Iterator[Header | SourcePresence | RawTick | End]:
     """All lines in order; a truncated last line is left out.
 
     Raises RunUnreadable for a file that is absent, foreign, or damaged before its last line.
@@ -170,7 +170,7 @@ def read_raw(path: Path) -> Iterator[Header | SourcePresence | Tick | End]:
                 yield record
 
 
-def record_of(line: Any, names: NamesReader) -> Header | SourcePresence | Tick | End | None:
+def record_of(line: Any, names: NamesReader) -> Header | SourcePresence | RawTick | End | None:
     """The record of one line; None for a line of names, which go to `names`.
 
     Raises ValueError, KeyError, TypeError or AttributeError for a line that is none.
@@ -184,7 +184,7 @@ def record_of(line: Any, names: NamesReader) -> Header | SourcePresence | Tick |
             source: Reading(t_s=t_s, values=dict(zip(names[number], values, strict=True)))
             for source, (t_s, number, values) in line["read"].items()
         }
-        return Tick(
+        return RawTick(
             tick=_whole_number(line["tick"]),
             late_s=_seconds(line["late_s"]),
             took_s=_seconds(line["took_s"]),

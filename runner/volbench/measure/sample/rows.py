@@ -11,11 +11,11 @@ from volbench.core.records.layout import base_source
 from volbench.core.records.series import LATENESS, HistogramRow, SeriesRow
 from volbench.errors import RunUnreadable
 from volbench.measure.sample.change import Change
-from volbench.measure.sample.device.emulator import Emulator
+from volbench.measure.sample.device.emulator import EmulatorSampler
 from volbench.measure.sample.interface import Reading
 from volbench.measure.sample.parsers.emulator import BINS_PER_OCTAVE, LATENESS_BIN
-from volbench.measure.sample.raw import Tick, read_raw
-from volbench.measure.sample.server.performance_schema import GENERATION, STATEMENT_BUCKET, PerformanceSchema
+from volbench.measure.sample.raw import RawTick, read_raw
+from volbench.measure.sample.server.performance_schema import GENERATION, STATEMENT_BUCKET, PerformanceSchemaSampler
 from volbench.measure.sample.sources import SAMPLERS
 
 SERVER_EDGE_MULT = 50 / math.log(10)
@@ -46,17 +46,17 @@ def histogram_rows(raw_file: Path) -> Iterator[HistogramRow]:
     None where the server or the volume keeps no histograms. `step` is left empty. Raises RunUnreadable.
     """
     for source, before, after in _pairs(raw_file):
-        if source == PerformanceSchema.source:
+        if source == PerformanceSchemaSampler.source:
             row = histogram_of(before, after)
             if row is not None:
                 yield row
-        elif source == Emulator.source:
+        elif source == EmulatorSampler.source:
             yield from lateness_of(before, after)
 
 
 def lateness_of(before: Reading, after: Reading) -> Iterator[HistogramRow]:
     """Yield each kind of operation of an emulated volume that ended in the interval, by its lateness."""
-    change = Change(source=Emulator.source, before=before, after=after)
+    change = Change(source=EmulatorSampler.source, before=before, after=after)
     if not change.usable or change.grown("uptime_s") is None:
         return
     kinds = {entity.rpartition(" ")[0] for name, entity in after.values if name == LATENESS_BIN}
@@ -84,7 +84,7 @@ def _pairs(raw_file: Path) -> Iterator[tuple[str, Reading, Reading]]:
     """Each source's readings, two and two."""
     last: dict[str, Reading] = {}
     for record in read_raw(raw_file):
-        if not isinstance(record, Tick):
+        if not isinstance(record, RawTick):
             continue
         for source, reading in record.read.items():
             before = last.get(source)

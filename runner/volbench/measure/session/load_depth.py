@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from volbench.core.base.text import counted, number
-from volbench.core.profile.limits import Limit, limits_of, read_latency_s
+from volbench.core.profile.limits import VolumeLimit, limits_of, read_latency_s
 from volbench.core.profile.of_run import profile_of
 from volbench.core.profile.resolve import ResolvedVolume
 from volbench.core.records.steps.oltp import OltpStep
@@ -54,7 +54,7 @@ def _reads_per_s(volume: ResolvedVolume) -> float | None:
     return min((limit.rate_per_s / _units_of_a_page(limit) for limit in limits_of(volume).caps), default=None)
 
 
-def _units_of_a_page(limit: Limit) -> float:
+def _units_of_a_page(limit: VolumeLimit) -> float:
     charge = limit.charge
     if charge.unit == "byte":
         return charge.read_weight * max(PAGE_BYTES, charge.min_bytes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volbench.core.base.text import ignore_messages
-from volbench.core.plan.cost import CELL_OVERHEAD_S, POD_OVERHEAD_S, Cost, estimate
+from volbench.core.plan.cost import CELL_OVERHEAD_S, POD_OVERHEAD_S, PlanCost, estimate
 from volbench.core.plan.known_predictions import known_predictions
 from volbench.core.plan.new_run import plan_run
 from volbench.core.plan.order import Treatment
@@ -51,7 +51,7 @@ class Planned:
     """A planned run that is not yet on disk."""
 
     run: RunRecord
-    cost: Cost
+    cost: PlanCost
     attached: Mapping[str, AttachSpec]
 
 
@@ -218,14 +218,14 @@ def _check_nodes(suite: ResolvedSuite, specs: Sequence[VolumeSpec], chosen: Kube
         )
 
 
-def _cost(suite: ResolvedSuite, treatments: Sequence[Treatment], target: str) -> Cost:
+def _cost(suite: ResolvedSuite, treatments: Sequence[Treatment], target: str) -> PlanCost:
     """Return the cost of all treatments together; space is that of the largest, since cells run in sequence."""
     overhead_s = POD_OVERHEAD_S if target == "kubernetes" else CELL_OVERHEAD_S
     costs = [
         estimate(with_parameters(suite, t.parameters), volumes=1, volume=t.volume, overhead_s=overhead_s)
         for t in treatments
     ]
-    return Cost(
+    return PlanCost(
         cells=sum(cost.cells for cost in costs),
         wall_s=sum(cost.wall_s for cost in costs),
         measured_s=sum(cost.measured_s for cost in costs),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from volbench.core.base.text import duration
-from volbench.core.plan.cost import Cost, replacements_max
+from volbench.core.plan.cost import PlanCost, replacements_max
 from volbench.core.profile.resolve import resolve_spec
 from volbench.core.records.base import parse_size_bytes
 from volbench.core.records.own_files import snapshot_steps
@@ -47,7 +47,7 @@ class RunPrice:
     region: str
 
 
-def price_run(run: RunRecord, cost: Cost, prices: Prices) -> RunPrice:
+def price_run(run: RunRecord, cost: PlanCost, prices: Prices) -> RunPrice:
     """Return the price of nodes and volumes for the run's time; volumes that `pvc:` names exist anyway."""
     hours = cost.wall_s * (1 + replacements_max(run) / max(1, len(run.cells))) / 3600.0 / cells_at_once(run)
     total, assumed = 0.0, False
@@ -137,7 +137,7 @@ def nodes_at_once(run: RunRecord) -> int:
     return options.parallel if options.nodes > 1 else 1
 
 
-def _volumes(run: RunRecord, cost: Cost, prices: Prices) -> Iterator[_Rate]:
+def _volumes(run: RunRecord, cost: PlanCost, prices: Prices) -> Iterator[_Rate]:
     """Yield the volumes that exist at a time: nodes that measure at once have volumes of their own."""
     for spec in run.volumes:
         if spec.kind == "storage-class" and not spec.variant_of:
@@ -148,7 +148,7 @@ def _volumes(run: RunRecord, cost: Cost, prices: Prices) -> Iterator[_Rate]:
         yield "snapshots and the volumes that they are restored to", None, False
 
 
-def _volume(run: RunRecord, spec: VolumeSpec, cost: Cost, prices: Prices) -> _Rate:
+def _volume(run: RunRecord, spec: VolumeSpec, cost: PlanCost, prices: Prices) -> _Rate:
     """Return the price of a volume that the run makes, without traffic."""
     text = read_options(run.target_options, spec.name).profile or OVERLAY_PROFILES.get(spec.location, "")
     name = text.partition("?")[0]

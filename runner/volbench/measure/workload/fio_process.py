@@ -7,13 +7,13 @@ import threading
 from pathlib import Path
 
 from volbench.errors import StepFailed
-from volbench.machine.volume.probe.fio import Job, fio_arguments
+from volbench.machine.volume.probe.fio import FioJob, fio_arguments
 from volbench.measure.workload.process import run_tool
 
 FIO = "fio"
 
 
-def fio_output(job: Job, *, where: str, cwd: Path, cancelled: threading.Event, timeout_s: float) -> str:
+def fio_output(job: FioJob, *, where: str, cwd: Path, cancelled: threading.Event, timeout_s: float) -> str:
     """Run fio with one load; return its output. Raise StepFailed with its error output, MissingPrerequisite."""
     lines: list[str] = []
     with run_tool(

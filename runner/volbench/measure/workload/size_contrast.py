@@ -21,7 +21,7 @@ from volbench.core.records.size_contrast import (
     contrast_blocks,
 )
 from volbench.errors import MissingPrerequisite, VolbenchError
-from volbench.machine.volume.probe.fio import SETTLE_S_MAX, Job, Point, parse_point
+from volbench.machine.volume.probe.fio import SETTLE_S_MAX, FioJob, FioResult, parse_point
 from volbench.measure.workload.files import stored_bytes, tree_files
 from volbench.measure.workload.fio_process import FIO, fio_output
 from volbench.measure.workload.interface import Clock
@@ -53,7 +53,7 @@ class ContrastRunner:
     cwd: Path
     progress: Callable[[str], None]
 
-    def load(self, job: Job, *, step: str) -> SizeContrast:
+    def load(self, job: FioJob, *, step: str) -> SizeContrast:
         """Run one load. Raise StepFailed, MissingPrerequisite."""
         where = f"the contrast of sizes, {job.pattern} of {job.block_bytes // 1024} KiB"
         self.progress(f"contrast of sizes: {job.pattern} of {job.block_bytes // 1024} KiB")
@@ -78,7 +78,7 @@ class ContrastRunner:
 
 
 def contrast_of(
-    points: Iterable[tuple[Job, Point]], *, step: str, seconds: float, runner: ContrastRunner
+    points: Iterable[tuple[FioJob, FioResult]], *, step: str, seconds: float, runner: ContrastRunner
 ) -> tuple[tuple[SizeContrast, ...], str]:
     """Return the contrast of a step's points, of the deepest queue of each pattern, and why there is none.
 
@@ -101,9 +101,9 @@ def contrast_of_reads(
 
 
 def _of_points(
-    points: Iterable[tuple[Job, Point]], *, step: str, seconds: float, runner: ContrastRunner
+    points: Iterable[tuple[FioJob, FioResult]], *, step: str, seconds: float, runner: ContrastRunner
 ) -> Iterator[SizeContrast]:
-    deepest: dict[str, tuple[Job, Point]] = {}
+    deepest: dict[str, tuple[FioJob, FioResult]] = {}
     for job, point in points:
         rival = deepest.get(job.pattern)
         if rival is None or job.depth * job.jobs >= rival[0].depth * rival[0].jobs:
@@ -127,7 +127,7 @@ def _of_reads(data_dir: Path, *, seconds: float, runner: ContrastRunner) -> Iter
     require_tool(FIO)
     file, size_bytes = _largest_file(data_dir)
     for block_bytes in READ_BLOCKS_BYTES:
-        job = Job(
+        job = FioJob(
             file=file,
             pattern="randread",
             block_bytes=block_bytes,
@@ -140,7 +140,7 @@ def _of_reads(data_dir: Path, *, seconds: float, runner: ContrastRunner) -> Iter
         yield runner.load(job, step="")
 
 
-def _is_rate_of(contrast: SizeContrast, point: Point) -> bool:
+def _is_rate_of(contrast: SizeContrast, point: FioResult) -> bool:
     """Whether one of both rates is that of the step."""
     pairs = ((contrast.iops, point.iops), (contrast.mib_per_s, point.moved_bytes_per_s / MIB))
     return any(min(pair) > 0 and max(pair) <= SAME_RATE * min(pair) for pair in pairs)

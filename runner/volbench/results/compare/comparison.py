@@ -36,7 +36,7 @@ from volbench.results.stats.corrections import fallback, holm
 from volbench.results.stats.covariates import Adjustment
 from volbench.results.stats.means import block_pairs
 from volbench.results.stats.sample_size import runs_needed
-from volbench.results.stats.sequential import CELLS_MIN, Level
+from volbench.results.stats.sequential import CELLS_MIN, ErrorLevel
 from volbench.results.stats.statistics import (
     Better,
     Shift,
@@ -115,7 +115,7 @@ def compare(
 
     Raises RunUnreadable when a cell gives a value twice, IncomparableRuns when a metric's unit or direction varies.
     """
-    table, level = _table(rows, volumes), Level(alpha=alpha, sequential=sequential)
+    table, level = _table(rows, volumes), ErrorLevel(alpha=alpha, sequential=sequential)
     comparisons: list[Comparison] = []
     for group in table.values():
         for candidate in volumes[1:]:
@@ -171,7 +171,7 @@ def _judge_group(
     baseline: str,
     candidate: str,
     margin: float,
-    level: Level,
+    level: ErrorLevel,
     *,
     disturbed: bool,
 ) -> list[Comparison]:
@@ -245,7 +245,7 @@ def _table(rows: Iterable[Row], volumes: Sequence[str]) -> dict[GroupKey, dict[s
     return table
 
 
-def _judge_family(family: Sequence[Prepared], baseline: str, margin: float, level: Level) -> list[Comparison]:
+def _judge_family(family: Sequence[Prepared], baseline: str, margin: float, level: ErrorLevel) -> list[Comparison]:
     """Comparisons of one family; those below the fewest runs decide nothing and do not weigh on the others.
 
     One whose shift decides nothing, whatever it is, keeps its place and its level: it depends on the values, and to
@@ -278,7 +278,7 @@ def _judge_family(family: Sequence[Prepared], baseline: str, margin: float, leve
     return comparisons
 
 
-def _undecided(prepared: Prepared, baseline: str, margin: float, level: Level) -> Comparison:
+def _undecided(prepared: Prepared, baseline: str, margin: float, level: ErrorLevel) -> Comparison:
     row, (n, m) = prepared.row, prepared.sides
     alpha = level.at(min(len(n.values), len(m.values)), nodes=prepared.nodes)
     return Comparison(

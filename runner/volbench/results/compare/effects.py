@@ -30,7 +30,7 @@ from volbench.results.stats.statistics import Better, Judgement, Shift, Verdict,
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observation:
+class CellValue:
     """One valid value of one cell, with its combination of factors and its block."""
 
     combination: Mapping[str, Scalar]
@@ -39,7 +39,7 @@ class Observation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Effect:
+class FactorEffect:
     """A main effect (one factor) or an interaction (two), each at one level against the base.
 
     `base_value` and `value` are medians in a one-factor design, else means of logs over all other factors, turned
@@ -75,8 +75,8 @@ class _Open:
 
 
 def effects_of(
-    sweep: SweepSpec, observations: Sequence[Observation], *, better: Better, margin: float, alpha: float
-) -> list[Effect]:
+    sweep: SweepSpec, observations: Sequence[CellValue], *, better: Better, margin: float, alpha: float
+) -> list[FactorEffect]:
     """All effects of one metric, main effects first, in the order of the sweep's factors.
 
     Args:
@@ -100,7 +100,7 @@ def _levels(sweep: SweepSpec) -> Iterable[tuple[str, Scalar]]:
     return ((name, level) for name, factor in sweep.factors.items() for level in factor.levels)
 
 
-def _against_base(sweep: SweepSpec, values: Sequence[Observation], name: str, level: Scalar, alpha: float) -> _Open:
+def _against_base(sweep: SweepSpec, values: Sequence[CellValue], name: str, level: Scalar, alpha: float) -> _Open:
     base = {key: factor.base for key, factor in sweep.factors.items()}
     of_base = sorted((o.block, o.value) for o in values if dict(o.combination) == base)
     of_level = sorted((o.block, o.value) for o in values if dict(o.combination) == {**base, name: level})
@@ -126,7 +126,7 @@ def _shift_of(
     return mean_shift(at_base, at_level, pairs, alpha=alpha)
 
 
-def _by_model(sweep: SweepSpec, values: Sequence[Observation], alpha: float) -> list[_Open]:
+def _by_model(sweep: SweepSpec, values: Sequence[CellValue], alpha: float) -> list[_Open]:
     columns = _Columns(sweep, values)
     model = LinearModel(columns.matrix, np.log([o.value for o in values])) if values else None
     return [
@@ -138,7 +138,7 @@ def _by_model(sweep: SweepSpec, values: Sequence[Observation], alpha: float) -> 
 
 def _modelled(
     sweep: SweepSpec,
-    values: Sequence[Observation],
+    values: Sequence[CellValue],
     term: Term,
     levels: tuple[Scalar, ...],
     columns: _Columns,
@@ -178,7 +178,7 @@ def _shift(estimate: Estimate, alpha: float, runs: tuple[int, int]) -> Shift:
 
 def _judged(
     effect: _Open, adjusted: Iterable[float], family: int, *, better: Better, margin: float, alpha: float
-) -> Effect:
+) -> FactorEffect:
     shift, sides = effect.shift, effect.sides
     enough = shift is not None and min(shift.runs) >= CELLS_MIN
     p_adjusted = next(iter(adjusted)) if enough else None
@@ -197,7 +197,7 @@ def _judged(
     needed = None
     if effect.exact and shift is not None and judgement.verdict == "inconclusive":
         needed = runs_needed(*sides, alpha=alpha, margin=margin, weight=1 / max(1, family))
-    return Effect(
+    return FactorEffect(
         term=effect.term,
         levels=effect.levels,
         bases=effect.bases,
@@ -221,7 +221,7 @@ def _geometric_mean(values: Sequence[float]) -> float:
 class _Columns:
     """The design matrix: a column a block, and sum-coded columns for each term."""
 
-    def __init__(self, sweep: SweepSpec, values: Sequence[Observation]) -> None:
+    def __init__(self, sweep: SweepSpec, values: Sequence[CellValue]) -> None:
         self._sweep = sweep
         names = list(sweep.factors)
         self.terms: list[Term] = [*((name,) for name in names), *combinations(names, 2)]

@@ -21,7 +21,7 @@ from volbench.results.compare.row import Row
 from volbench.results.stats.covariates import Adjusted, Adjustment, Covaried, adjusted_shift
 from volbench.results.stats.means import TWO_TESTS, block_pairs, mean_shift, resolved_by
 from volbench.results.stats.ranks.blocks import shared_nodes
-from volbench.results.stats.sequential import Level
+from volbench.results.stats.sequential import ErrorLevel
 from volbench.results.stats.statistics import Names, Shift, bounded_shift_of, shift_of
 
 LATE_MAX = 0.5
@@ -69,7 +69,7 @@ class Prepared:
 
 
 def prepare(
-    by_volume: Mapping[str, list[Row]], baseline: str, candidate: str, level: Level, *, disturbed: bool
+    by_volume: Mapping[str, list[Row]], baseline: str, candidate: str, level: ErrorLevel, *, disturbed: bool
 ) -> Prepared:
     """Return the comparison of two volumes' values of one metric.
 
@@ -122,7 +122,7 @@ def prepare(
 
 
 def _plain_ci(
-    shift: Shift | None, sides: tuple[Side, Side], level: Level, least: float
+    shift: Shift | None, sides: tuple[Side, Side], level: ErrorLevel, least: float
 ) -> tuple[float, float] | None:
     """Return the interval of disturbed cells as they ran, where the bounds leave one end or both open.
 
@@ -144,7 +144,7 @@ def _within(shift: Shift, room: float) -> bool:
     return shift.low is None or shift.high is None or (low <= room and high >= -room)
 
 
-def _adjusted(rows: tuple[Sequence[Row], Sequence[Row]], level: Level) -> Adjusted:
+def _adjusted(rows: tuple[Sequence[Row], Sequence[Row]], level: ErrorLevel) -> Adjusted:
     """Adjust for other work; nothing where a value has no log, none varied, or cells ran on several nodes."""
     used = [_adjustable(side) for side in rows]
     missing = any(row.valid and row.is_beyond for side in rows for row in side)

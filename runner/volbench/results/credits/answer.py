@@ -12,10 +12,10 @@ from volbench.core.profile.files import whole_profile
 from volbench.core.profile.limits import Limits, limits_of
 from volbench.core.profile.resolve import ResolvedVolume, resolve
 from volbench.errors import UsageError
-from volbench.results.credits.dump import Dump, DumpForecast, forecast_dump
+from volbench.results.credits.dump import DumpForecast, DumpLoad, forecast_dump
 from volbench.results.credits.extrapolation import Extrapolation, ahead
 from volbench.results.credits.forecast import Forecast, forecast
-from volbench.results.credits.prices import Cost, Prices
+from volbench.results.credits.prices import MonthlyPrice, Prices
 from volbench.results.credits.sizing import (
     Alternative,
     InstanceAlternative,
@@ -46,12 +46,12 @@ class Question:
     options: Mapping[str, str]
     work: Work | None
     start_share: float | None = None
-    dump: Dump | None = None
+    dump: DumpLoad | None = None
     window_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class CreditForecast:
     """What comes out.
 
     Args:
@@ -74,7 +74,7 @@ class Answer:
     with_idle_gaps: Forecast | None
     dump: DumpForecast | None
     prices: Prices
-    cost: Cost | None
+    cost: MonthlyPrice | None
     alternatives: tuple[Alternative, ...]
     instances: tuple[InstanceAlternative, ...]
     instance: str = ""
@@ -87,7 +87,7 @@ class Answer:
         return predicted is not None and (predicted.exhausted_after_s is not None or predicted.capped_s != 0.0)
 
 
-def answer(question: Question, prices: Prices) -> Answer:
+def answer(question: Question, prices: Prices) -> CreditForecast:
     """Answer a question. Raises UsageError for an unknown profile or parameter."""
     volume = resolve(question.profile, question.options)
     limits = limits_of(volume)
@@ -100,7 +100,7 @@ def answer(question: Question, prices: Prices) -> Answer:
     instance = str(question.options.get(INSTANCE, "none"))
     has_instance = instance != "none"
     enduring = instances(work, prices) if work is not None and has_instance else []
-    return Answer(
+    return CreditForecast(
         volume=volume,
         limits=limits,
         work=work,

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from volbench.core.profile.arrays import Floats
-from volbench.core.profile.limits import Limit, Limits
+from volbench.core.profile.limits import Limits, VolumeLimit
 from volbench.results.credits.work import Gaps, Work
 
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
+class LoadStretch:
     """A stretch of constant load in which no bucket runs dry before its end.
 
     Args:
@@ -38,7 +38,7 @@ class Piece:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Replay:
+class BalanceSimulation:
     """What a volume makes of a history.
 
     Args:
@@ -74,7 +74,7 @@ def pieces_of(
     demand: Sequence[float],
     served: float,
     duration_s: float,
-) -> list[Piece]:
+) -> list[LoadStretch]:
     """Constant load until the end, cut where a bucket runs dry; at most one piece more than there are buckets.
 
     Args:
@@ -82,7 +82,7 @@ def pieces_of(
         served: share that the caps let through.
         duration_s: may be infinite.
     """
-    left_s, now, pieces = duration_s, list(balances), list[Piece]()
+    left_s, now, pieces = duration_s, list(balances), list[LoadStretch]()
     dry: tuple[int, ...] = ()
     buckets = range(len(rates))
     for _ in range(len(rates) + 1):
@@ -96,14 +96,14 @@ def pieces_of(
                 now[j] = 0.0
             elif gains[j] != 0:
                 now[j] = min(max(now[j] + gains[j] * step_s, 0.0), capacities[j])
-        pieces.append(Piece(duration_s=step_s, served=share, balances=tuple(now), emptied=emptied))
+        pieces.append(LoadStretch(duration_s=step_s, served=share, balances=tuple(now), emptied=emptied))
         left_s, dry = left_s - step_s, (*dry, *emptied)
         if not emptied or left_s <= 0:
             break
     return pieces
 
 
-def replay(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> Replay:
+def replay(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> BalanceSimulation:
     """Balances over a history.
 
     Args:
@@ -114,7 +114,7 @@ def replay(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> Replay:
     caps = served_by_caps(limits, work)
     demands = [work.demand_with_gaps(bucket, gaps) for bucket in limits.buckets]
     drained = _drained(limits.buckets, demands, caps, work.interval_s)
-    return Replay(
+    return BalanceSimulation(
         balances=drained.balances,
         served=drained.served,
         throttled_s=drained.throttled_s,
@@ -145,7 +145,7 @@ def is_sustainable(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> bo
 
 
 def _unbounded_paths(
-    buckets: Sequence[Limit], demands: Sequence[Floats], served: Floats, interval_s: Floats
+    buckets: Sequence[VolumeLimit], demands: Sequence[Floats], served: Floats, interval_s: Floats
 ) -> list[Floats]:
     """Balances without the lower bound: below 0, a bucket has run dry (how far below means nothing).
 
@@ -170,7 +170,9 @@ class _Drained:
     exhausted_after_s: tuple[float | None, ...]
 
 
-def _drained(buckets: Sequence[Limit], demands: Sequence[Floats], served: Floats, interval_s: Floats) -> _Drained:
+def _drained(
+    buckets: Sequence[VolumeLimit], demands: Sequence[Floats], served: Floats, interval_s: Floats
+) -> _Drained:
     """The balances of all buckets, by the cheapest way that is exact.
 
     A bucket that the whole load would not empty is not emptied by less either, so that it may be left out. Often
@@ -194,18 +196,20 @@ def _drained(buckets: Sequence[Limit], demands: Sequence[Floats], served: Floats
 
 
 def _running_dry(
-    buckets: Sequence[Limit], demands: Sequence[Floats], served: Floats, interval_s: Floats
+    buckets: Sequence[VolumeLimit], demands: Sequence[Floats], served: Floats, interval_s: Floats
 ) -> list[int]:
     paths = _unbounded_paths(buckets, demands, served, interval_s)
     return [index for index, path in enumerate(paths) if path.min() <= 0.0]
 
 
-def _no_bucket(_: Sequence[Limit], interval_s: Floats, __: Sequence[Floats], caps: Floats) -> _Drained:
+def _no_bucket(_: Sequence[VolumeLimit], interval_s: Floats, __: Sequence[Floats], caps: Floats) -> _Drained:
     nothing = np.zeros(interval_s.shape)
     return _Drained(balances=nothing[:, None][:, :0], throttled_s=nothing, served=caps, exhausted_after_s=())
 
 
-def _one_bucket(buckets: Sequence[Limit], interval_s: Floats, demands: Sequence[Floats], caps: Floats) -> _Drained:
+def _one_bucket(
+    buckets: Sequence[VolumeLimit], interval_s: Floats, demands: Sequence[Floats], caps: Floats
+) -> _Drained:
     (bucket,), (demand,) = buckets, demands
     capacity, balance = bucket.capacity or 0.0, bucket.start
     balances, dry = list[float](), list[tuple[int, float]]()
@@ -234,7 +238,7 @@ def _one_bucket(buckets: Sequence[Limit], interval_s: Floats, demands: Sequence[
 
 
 def _many_buckets(
-    buckets: Sequence[Limit], interval_s: Floats, demands: Sequence[Floats], caps: Floats
+    buckets: Sequence[VolumeLimit], interval_s: Floats, demands: Sequence[Floats], caps: Floats
 ) -> _Drained:
     rates, capacities = [b.rate_per_s for b in buckets], [b.capacity or 0.0 for b in buckets]
     now = [bucket.start for bucket in buckets]

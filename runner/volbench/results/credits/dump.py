@@ -16,7 +16,7 @@ _DUST = 1e-12  # of a bucket: what floating point leaves of an empty one
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dump:
+class DumpLoad:
     """What is read.
 
     Args:
@@ -59,7 +59,9 @@ class DumpForecast:
     fits_exhausted: bool | None = None
 
 
-def forecast_dump(limits: Limits, dump: Dump, load: Work | None, *, window_s: float | None = None) -> DumpForecast:
+def forecast_dump(
+    limits: Limits, dump: DumpLoad, load: Work | None, *, window_s: float | None = None
+) -> DumpForecast:
     """How long a dump takes.
 
     Args:
@@ -76,7 +78,7 @@ def forecast_dump(limits: Limits, dump: Dump, load: Work | None, *, window_s: fl
     return DumpForecast(now=times[0], exhausted=times[1], fits_now=fits[0], fits_exhausted=fits[1])
 
 
-def duration_s(limits: Limits, dump: Dump, load: Work | None) -> float | None:
+def duration_s(limits: Limits, dump: DumpLoad, load: Work | None) -> float | None:
     """Seconds that a dump takes beside a constant load that is served first; None: without end."""
     rates, costs, load_demand = (np.array(column) for column in zip(*_columns(limits, dump, load), strict=True))
     buckets = slice(len(limits.caps), None)
@@ -108,7 +110,7 @@ def duration_s(limits: Limits, dump: Dump, load: Work | None) -> float | None:
     return None
 
 
-def _columns(limits: Limits, dump: Dump, load: Work | None) -> list[tuple[float, float, float]]:
+def _columns(limits: Limits, dump: DumpLoad, load: Work | None) -> list[tuple[float, float, float]]:
     """Of every limit, caps first: its rate, what one read of the dump costs, what the load asks for."""
     size = np.array([dump.io_bytes])
     columns = []

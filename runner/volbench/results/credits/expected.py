@@ -8,7 +8,7 @@ from volbench.core.profile.limits import limits_of
 from volbench.core.profile.resolve import resolve_spec, resolve_volume
 from volbench.core.records.forecast import ForecastSpec
 from volbench.core.records.run import VolumeSpec
-from volbench.results.credits.dump import Dump, forecast_dump
+from volbench.results.credits.dump import DumpLoad, forecast_dump
 from volbench.results.credits.forecast import forecast
 from volbench.results.credits.work import Work, constant
 
@@ -49,7 +49,7 @@ def expected(spec: ForecastSpec, volume: VolumeSpec) -> Expected | None:
         concurrent = (
             _load(spec.dump_concurrent_iops, spec.io_size_bytes, 1.0) if spec.dump_concurrent_iops else None
         )
-        dump_spec = Dump(bytes=spec.dump_size_bytes, io_bytes=spec.dump_io_size_bytes)
+        dump_spec = DumpLoad(bytes=spec.dump_size_bytes, io_bytes=spec.dump_io_size_bytes)
         dump = forecast_dump(limits, dump_spec, concurrent, window_s=spec.window_s)
     return Expected(
         volume=volume.name,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from volbench.core.profile.arrays import Floats
-from volbench.core.profile.limits import Limit, Limits
-from volbench.results.credits.balance import Replay, pieces_of, replay, served_by_caps
+from volbench.core.profile.limits import Limits, VolumeLimit
+from volbench.results.credits.balance import BalanceSimulation, pieces_of, replay, served_by_caps
 from volbench.results.credits.work import Gaps, Work
 from volbench.results.stats.grid import true_runs
 
@@ -18,7 +18,7 @@ _AFTER_EXHAUSTION = 1.25  # a balance that runs out is drawn this much longer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class BalancePoint:
     """A balance at a time; seconds since the begin."""
 
     t_s: float
@@ -51,7 +51,7 @@ class Forecast:
         final_balances: of every bucket, at the end of a history; empty for a constant load.
     """
 
-    bucket: Limit | None
+    bucket: VolumeLimit | None
     exhausted_after_s: float | None
     refill_s: float | None
     before: Rates
@@ -59,7 +59,7 @@ class Forecast:
     throttled_s: float | None
     capped_s: float | None
     episodes: tuple[tuple[float, float], ...]
-    balance: tuple[Point, ...]
+    balance: tuple[BalancePoint, ...]
     final_balances: tuple[float, ...]
 
 
@@ -119,22 +119,22 @@ def _constant(limits: Limits, work: Work) -> Forecast:
 
 def _constant_points(
     limits: Limits, work: Work, main: int, exhausted_s: float | None, cap: float
-) -> tuple[Point, ...]:
+) -> tuple[BalancePoint, ...]:
     """Two or three corners: the balance is straight between them. After the first cut it stays at zero."""
     bucket = limits.buckets[main]
     capacity = bucket.capacity or 0.0
-    start = Point(t_s=0.0, balance=bucket.start)
+    start = BalancePoint(t_s=0.0, balance=bucket.start)
     if exhausted_s is not None:
         end_s = max(exhausted_s * _AFTER_EXHAUSTION, exhausted_s + 1.0)
-        return (start, Point(t_s=exhausted_s, balance=0.0), Point(t_s=end_s, balance=0.0))
+        return (start, BalancePoint(t_s=exhausted_s, balance=0.0), BalancePoint(t_s=end_s, balance=0.0))
     gain = bucket.rate_per_s - cap * float(work.demand(bucket.charge)[0])
     full_s = (capacity - bucket.start) / gain if gain > 0 else np.inf
     if full_s < HORIZON_S:
-        return (start, Point(t_s=full_s, balance=capacity), Point(t_s=HORIZON_S, balance=capacity))
-    return (start, Point(t_s=HORIZON_S, balance=bucket.start + gain * HORIZON_S))
+        return (start, BalancePoint(t_s=full_s, balance=capacity), BalancePoint(t_s=HORIZON_S, balance=capacity))
+    return (start, BalancePoint(t_s=HORIZON_S, balance=bucket.start + gain * HORIZON_S))
 
 
-def _share_while_throttled(limits: Limits, work: Work, replayed: Replay) -> Floats:
+def _share_while_throttled(limits: Limits, work: Work, replayed: BalanceSimulation) -> Floats:
     """What share of each interval's load is served in the seconds in which a bucket is empty; shape (intervals,).
 
     Of an hour that is throttled for ten minutes the other fifty are served as the caps allow.
@@ -145,7 +145,7 @@ def _share_while_throttled(limits: Limits, work: Work, replayed: Replay) -> Floa
     return np.clip(np.divide(served_s, throttled_s, out=np.ones_like(served_s), where=throttled_s > 0), 0.0, 1.0)
 
 
-def _history(limits: Limits, work: Work, replayed: Replay) -> Forecast:
+def _history(limits: Limits, work: Work, replayed: BalanceSimulation) -> Forecast:
     main = main_bucket(limits, replayed.exhausted_after_s)
     bucket = None if main is None else limits.buckets[main]
     throttled = replayed.throttled_s > 0
@@ -184,14 +184,18 @@ def _episodes(throttled_s: Floats, ends_s: Floats) -> tuple[tuple[float, float],
     )
 
 
-def _history_points(work: Work, replayed: Replay, main: int, bucket: Limit) -> tuple[Point, ...]:
+def _history_points(
+    work: Work, replayed: BalanceSimulation, main: int, bucket: VolumeLimit
+) -> tuple[BalancePoint, ...]:
     balances, ends_s = replayed.balances[:, main], work.ends_s
     stride = -(-len(balances) // (POINTS_MAX - 1))
     starts = np.arange(0, len(balances), stride)
     lowest = np.minimum.reduceat(balances, starts)
     last = np.minimum(starts + stride, len(balances)) - 1
-    points = (Point(t_s=float(t_s), balance=float(low)) for t_s, low in zip(ends_s[last], lowest, strict=True))
-    return (Point(t_s=0.0, balance=bucket.start), *points)
+    points = (
+        BalancePoint(t_s=float(t_s), balance=float(low)) for t_s, low in zip(ends_s[last], lowest, strict=True)
+    )
+    return (BalancePoint(t_s=0.0, balance=bucket.start), *points)
 
 
 def _rates(work: Work, index: int, share: float) -> Rates:

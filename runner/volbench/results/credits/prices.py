@@ -89,7 +89,7 @@ class Prices(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost:
+class MonthlyPrice:
     """A month's price of a volume, and whether any part of it is a price that was not read at the vendor.
 
     `without` says what the volume needs and the price leaves out, each once.
@@ -124,7 +124,7 @@ def monthly_cost(
     *,
     read_bytes_per_s: float,
     write_bytes_per_s: float,
-) -> Cost | None:
+) -> MonthlyPrice | None:
     """A month of a volume with these parameters under this mean traffic; None where there is no price."""
     charges = prices.volumes.get(profile)
     if charges is None or not all(_is_for(charge, parameters) for charge in charges):
@@ -134,7 +134,7 @@ def monthly_cost(
     if None in charges_priced:
         return None
     priced = [charge for charge in charges_priced if charge is not None]
-    return Cost(
+    return MonthlyPrice(
         month=sum(charge.month for charge in priced),
         assumed=any(charge.assumed and charge.month > 0 for charge in priced),
         without=tuple(dict.fromkeys(text for charge in priced for text in charge.without)),
@@ -148,19 +148,19 @@ def _is_for(charge: Price, parameters: Mapping[str, Value]) -> bool:
 
 def _priced(
     prices: Prices, charge: Price, parameters: Mapping[str, Value], traffic: Mapping[str, float]
-) -> Cost | None:
+) -> MonthlyPrice | None:
     """Return one part of a month's price; None where the disks have no price."""
     without = (charge.without,) if charge.without else ()
     if charge.disks is None:
         amount = traffic[charge.traffic] if charge.traffic else _number(parameters, charge.parameter or "")
         month = charge.month(amount, size_gib=float(parameters.get("size", 0.0)) / 2**30)
-        return Cost(month=month, assumed=charge.assumed, without=without)
+        return MonthlyPrice(month=month, assumed=charge.assumed, without=without)
     disk = resolve_disk(str(parameters.get(charge.disks, "")))
     each = monthly_cost(prices, disk.profile, disk.parameters, read_bytes_per_s=0.0, write_bytes_per_s=0.0)
     if each is None:
         return None
     number = _number(parameters, charge.number or "")
-    return Cost(month=each.month * number, assumed=each.assumed, without=(*without, *each.without))
+    return MonthlyPrice(month=each.month * number, assumed=each.assumed, without=(*without, *each.without))
 
 
 def _number(parameters: Mapping[str, Value], name: str) -> float:

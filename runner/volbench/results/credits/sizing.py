@@ -14,7 +14,7 @@ from volbench.core.profile.limits import Limits, limits_of
 from volbench.core.profile.resolve import ResolvedVolume, resolve
 from volbench.errors import UsageError
 from volbench.results.credits.balance import is_sustainable, served_by_caps
-from volbench.results.credits.prices import HOURS_IN_MONTH, Cost, Prices, monthly_cost
+from volbench.results.credits.prices import HOURS_IN_MONTH, MonthlyPrice, Prices, monthly_cost
 from volbench.results.credits.work import Work
 
 _GIB_MAX = 2**18  # above every vendor's largest volume: a bound of the search, the profile's own check is closer
@@ -42,7 +42,7 @@ class Alternative:
     options: Mapping[str, str]
     size_parameter: str
     size_bytes: int
-    cost: Cost | None
+    cost: MonthlyPrice | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class InstanceAlternative:
     """An instance whose own limits serve the whole load for ever."""
 
     instance: str
-    cost: Cost | None
+    cost: MonthlyPrice | None
 
 
 def size_parameter(profile: str) -> str | None:
@@ -125,7 +125,7 @@ def instances(work: Work, prices: Prices) -> list[InstanceAlternative]:
     for name in sorted(load_profile(INSTANCES).table.keys() & prices.instances.keys()):
         if instance_endures(name, work):
             price = prices.instances.get(name)
-            cost = None if price is None else Cost(month=price.hour * HOURS_IN_MONTH, assumed=price.assumed)
+            cost = None if price is None else MonthlyPrice(month=price.hour * HOURS_IN_MONTH, assumed=price.assumed)
             alternatives_found.append(InstanceAlternative(instance=name, cost=cost))
     return sorted(
         alternatives_found, key=lambda sized: (math.inf if sized.cost is None else sized.cost.month, sized.instance)
@@ -137,7 +137,7 @@ def instance_endures(instance: str, work: Work) -> bool:
     return _suits(_of_instance(limits_of(resolve("ebs-gp2", {"instance": instance}))), work)
 
 
-def cost_of(volume: ResolvedVolume, work: Work | None, prices: Prices) -> Cost | None:
+def cost_of(volume: ResolvedVolume, work: Work | None, prices: Prices) -> MonthlyPrice | None:
     """A month of this volume under the mean traffic of the load."""
     mean = None if work is None else work.mean()
     return monthly_cost(

@@ -19,7 +19,7 @@ from volbench.results.recorded.cloudwatch import SOURCE as CLOUDWATCH
 from volbench.results.recorded.cloudwatch import parse_cloudwatch
 from volbench.results.recorded.cloudwatch_live import SCHEME, fetch
 from volbench.results.recorded.cloudwatch_metrics import VOLUME
-from volbench.results.recorded.files import FileRead, read_files, unreadable
+from volbench.results.recorded.files import RecordedFile, read_files, unreadable
 from volbench.results.recorded.formats import ACCEPTED
 from volbench.results.recorded.one_volume import of_one_volume
 from volbench.results.recorded.parsed import all_times
@@ -69,7 +69,7 @@ def read_history(
     choice = choice or Choice(device=device, zone=zone)
     if str(path).startswith(SCHEME):
         recorded = parse_cloudwatch(json.dumps(fetch(str(path))))
-        live = FileRead(name=str(path), kind="cloudwatch", recordings=(recorded,) if recorded.series else ())
+        live = RecordedFile(name=str(path), kind="cloudwatch", recordings=(recorded,) if recorded.series else ())
         return _of_files((live,), assumed, choice, where=path, window=window)
     if not path.exists():
         raise UsageError("there is no such file or directory", where=f"--from {path}")
@@ -105,7 +105,7 @@ def _refuse_window(window: DayWindow | None) -> None:
 
 
 def _of_files(
-    files: Sequence[FileRead], assumed: Defaults, choice: Choice, *, where: Path, window: DayWindow | None
+    files: Sequence[RecordedFile], assumed: Defaults, choice: Choice, *, where: Path, window: DayWindow | None
 ) -> History:
     """The history of the only timeline of the files that has operations of the device."""
     sorted_files = sort_files(files, choice)

@@ -11,7 +11,7 @@ import numpy as np
 from volbench.core.base.parse import EPOCH_MAX_S
 from volbench.core.base.text import counted
 from volbench.core.profile.arrays import Floats
-from volbench.core.profile.limits import Charge, Limit
+from volbench.core.profile.limits import Charge, VolumeLimit
 from volbench.errors import UsageError
 from volbench.results.stats.grid import Mask, true_runs
 
@@ -59,7 +59,7 @@ class Work:
             self._demands[charge] = demand
         return demand
 
-    def demand_with_gaps(self, limit: Limit, gaps: Gaps) -> Floats:
+    def demand_with_gaps(self, limit: VolumeLimit, gaps: Gaps) -> Floats:
         """As `demand`; in gaps a bucket is asked for nothing, or for just what it earns."""
         demand = self.demand(limit.charge)
         if gaps == "idle" or limit.capacity is None or self.is_known.all():

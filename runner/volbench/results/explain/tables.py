@@ -9,7 +9,7 @@ from statistics import median
 from volbench.core.records.named_metrics import CPU
 from volbench.core.records.report import AssociationRow, QueryRow, TransactionRow, WhatIfRow
 from volbench.results.explain.accounts.queries import QueryCost, together
-from volbench.results.explain.accounts.what_if import OtherVolume, Outlook, Prediction
+from volbench.results.explain.accounts.what_if import OtherVolume, Outlook, VolumeOutlooks
 from volbench.results.explain.accounts.what_if_response import predict_by_response
 from volbench.results.explain.cause_relation import cause_of, first_cause, relation_of
 from volbench.results.explain.evidence.association import Association, pooled
@@ -154,7 +154,7 @@ def limited_by(outlook: Outlook) -> str:
     return f"{amount} ({outlook.bound})"
 
 
-def prediction_rows(prediction: Prediction, about: _About) -> Iterator[WhatIfRow]:
+def prediction_rows(prediction: VolumeOutlooks, about: _About) -> Iterator[WhatIfRow]:
     """Yield a row for each outlook, or one that says why there is none.
 
     Args:

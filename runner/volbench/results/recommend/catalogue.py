@@ -12,7 +12,7 @@ from volbench.core.profile.limits import Limits, limits_of
 from volbench.core.profile.resolve import ResolvedVolume, resolve
 from volbench.core.profile.schema import Figure
 from volbench.errors import UsageError
-from volbench.results.credits.prices import Cost, Prices
+from volbench.results.credits.prices import MonthlyPrice, Prices
 from volbench.results.credits.sizing import cost_of, size_parameter
 
 _SERIES = (1.0, 1.25, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
@@ -32,7 +32,7 @@ class Candidate:
     options: Mapping[str, str]
     volume: ResolvedVolume
     limits: Limits
-    cost: Cost
+    cost: MonthlyPrice
 
     @property
     def spec(self) -> str:

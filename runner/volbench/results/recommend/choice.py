@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from volbench.core.base.text import counted, percent
 from volbench.results.recommend.catalogue import Candidate
-from volbench.results.recommend.evidence import Check, Evidence, Setting
+from volbench.results.recommend.evidence import Evidence, IndependentCheck, Setting
 from volbench.results.recommend.goal import CHANCE_MAX, SURE_MIN, Chance, Goal
 
 SAVING_MAX = 2.0
@@ -30,7 +30,7 @@ class Assessed:
 
     candidate: Candidate
     chances: tuple[Chance, ...]
-    checks: tuple[Check, ...] = ()
+    checks: tuple[IndependentCheck, ...] = ()
 
     @property
     def keeps(self) -> float:

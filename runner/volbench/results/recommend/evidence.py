@@ -11,7 +11,7 @@ from volbench.results.recommend.goal import Chance, Goal
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class IndependentCheck:
     """What an independent computation says of one volume.
 
     Args:
@@ -47,7 +47,7 @@ class Evidence(Protocol):
     def chances(self, candidate: Candidate, goal: Goal) -> tuple[Chance, ...]:
         """Return how likely each part of the goal is kept. Raises Undecided where nothing tells it."""
 
-    def checks(self, candidate: Candidate, goal: Goal) -> Sequence[Check]:
+    def checks(self, candidate: Candidate, goal: Goal) -> Sequence[IndependentCheck]:
         """Return what computations that share nothing with `chances` make of the volume."""
 
     def settings(self, candidate: Candidate, goal: Goal) -> tuple[Setting, ...]:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from volbench.results.credits.dump import Dump
+from volbench.results.credits.dump import DumpLoad
 
 SURE_MIN = 0.95
 """Chance from which on a volume is recommended."""
@@ -30,7 +30,7 @@ class Goal:
     """
 
     p95_s: float | None = None
-    backup: Dump | None = None
+    backup: DumpLoad | None = None
     window_s: float | None = None
     recovery_s: float | None = None
 

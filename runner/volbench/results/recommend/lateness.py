@@ -35,7 +35,7 @@ _SECOND_DEVIATION = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
+class RateSpread:
     """How a load's seconds spread around the means of a recording.
 
     `variance`: of the logarithm of a second's rate; `halvings`: from the recording's interval to a second.
@@ -51,7 +51,7 @@ class Spread:
         return self.halvings <= 0
 
 
-def spread_of(work: Work) -> Spread:
+def spread_of(work: Work) -> RateSpread:
     """Return how a recording's seconds spread, by the cascade of its two finest levels."""
     is_known = work.is_known & np.isfinite(work.interval_s)
     width_s = float(np.median(work.interval_s[is_known])) if is_known.any() else 1.0
@@ -65,10 +65,10 @@ def spread_of(work: Work) -> Spread:
             pairs = max(pairs, len(ratios))
         rates = _paired(rates).mean(axis=1)
     each = float(np.mean(variances)) if variances else _SPREAD_OF_FEW
-    return Spread(variance=each * halvings, halvings=halvings, pairs=pairs)
+    return RateSpread(variance=each * halvings, halvings=halvings, pairs=pairs)
 
 
-def late_shares(limits: Limits, work: Work, spread: Spread, *, factor: float = 1.0) -> Floats:
+def late_shares(limits: Limits, work: Work, spread: RateSpread, *, factor: float = 1.0) -> Floats:
     """Return the share of late requests in each period of PERIOD_S, shape (periods,); NaN without requests.
 
     Args:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from volbench.core.profile.limits import Limit
+from volbench.core.profile.limits import VolumeLimit
 from volbench.results.explain.accounts.demand import Demand
 
 EVENTS_MAX = 40_000
@@ -38,7 +38,7 @@ class Service:
 class _Meter:
     """One limit as it meters; `busy_s` is what operations have charged."""
 
-    limit: Limit
+    limit: VolumeLimit
     read_cost: float
     write_cost: float
     tolerance_s: float
@@ -77,7 +77,7 @@ class _State:
 
 
 def simulated_p95_s(
-    demand: Demand, service: Service, limits: Sequence[Limit], *, dry: bool, seed: int = 1
+    demand: Demand, service: Service, limits: Sequence[VolumeLimit], *, dry: bool, seed: int = 1
 ) -> float | None:
     """Return p95 of simulated transactions, s; None where one alone has too many operations to simulate enough.
 
@@ -132,7 +132,7 @@ def _plan(demand: Demand, state: _State, at_s: float) -> list[bool]:
     return waited or [False]
 
 
-def _meter(limit: Limit, demand: Demand) -> _Meter:
+def _meter(limit: VolumeLimit, demand: Demand) -> _Meter:
     sizes = np.array([demand.read_bytes, demand.write_bytes])
     read, write = limit.charge.per_request(sizes, sequential=False).tolist()
     return _Meter(

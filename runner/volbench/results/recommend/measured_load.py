@@ -16,10 +16,10 @@ from volbench.core.profile.limits import latency_s
 from volbench.errors import Undecided
 from volbench.results.credits.work import Work, constant
 from volbench.results.explain.accounts.demand import Demand, PredictionUnavailable
-from volbench.results.explain.accounts.what_if import OtherVolume, Outlook, Prediction, other_volume, predict
+from volbench.results.explain.accounts.what_if import OtherVolume, Outlook, VolumeOutlooks, other_volume, predict
 from volbench.results.explain.accounts.what_if_response import P95
 from volbench.results.recommend.catalogue import Candidate
-from volbench.results.recommend.evidence import Check, Setting
+from volbench.results.recommend.evidence import IndependentCheck, Setting
 from volbench.results.recommend.goal import MODEL_DOUBT, Chance, Goal, chance_below
 from volbench.results.recommend.loop_simulation import Service, simulated_p95_s
 from volbench.results.recommend.recorded_load import backup_chance
@@ -120,7 +120,7 @@ class MeasuredLoad:
             verdicts.append(self.server.recovery_chance(candidate, goal.recovery_s))
         return tuple(verdicts)
 
-    def checks(self, candidate: Candidate, goal: Goal) -> Sequence[Check]:
+    def checks(self, candidate: Candidate, goal: Goal) -> Sequence[IndependentCheck]:
         """Return each load's transactions simulated one by one on the volume."""
         if goal.p95_s is None:
             return ()
@@ -207,7 +207,7 @@ def expected_interval(outlook: Outlook) -> tuple[float, float] | None:
     return middle / half, middle * half
 
 
-def _worst(prediction: Prediction) -> Outlook | None:
+def _worst(prediction: VolumeOutlooks) -> Outlook | None:
     """Return the outlook with the longest p95: a load goes on when credits are spent."""
     outlooks = [outlook for outlook in prediction.outlooks if outlook.p95_interval is not None]
     return max(outlooks, key=lambda outlook: (outlook.p95_interval or (0.0, 0.0))[1], default=None)
@@ -226,17 +226,19 @@ def _work(load: Measured, candidate: Candidate) -> Work:
     )
 
 
-def _simulated(load: Measured, candidate: Candidate, p95_s: float) -> Check:
+def _simulated(load: Measured, candidate: Candidate, p95_s: float) -> IndependentCheck:
     """Return what the simulated transactions of a load say of the volume."""
     demand = load.predictable[len(load.predictable) // 2]
     name = f"simulation of {load.step}"
     measured_s = demand.p95_s
     own_s = _own_p95_s(load, demand)
     if measured_s is None or own_s is None:
-        return Check(name=name, keeps=None, text="transactions of this load have too many operations to simulate")
+        return IndependentCheck(
+            name=name, keeps=None, text="transactions of this load have too many operations to simulate"
+        )
     off = measured_s / own_s
     if not 1 / CALIBRATION_MAX <= off <= CALIBRATION_MAX:
-        return Check(
+        return IndependentCheck(
             name=name,
             keeps=None,
             text=f"simulated where it was measured, p95 is {duration(own_s)} and not {duration(measured_s)}:"
@@ -245,9 +247,13 @@ def _simulated(load: Measured, candidate: Candidate, p95_s: float) -> Check:
     other_volume_of = other_volume(candidate.spec)
     there_s = _p95_there(demand, other_volume_of, candidate, off)
     if there_s is None:
-        return Check(name=name, keeps=None, text="transactions of this load have too many operations to simulate")
+        return IndependentCheck(
+            name=name, keeps=None, text="transactions of this load have too many operations to simulate"
+        )
     is_kept = None if p95_s / CHECK_DOUBT < there_s <= p95_s * CHECK_DOUBT else there_s <= p95_s
-    return Check(name=name, keeps=is_kept, text=f"{load.step} simulated: p95 {number(1000 * there_s)} ms")
+    return IndependentCheck(
+        name=name, keeps=is_kept, text=f"{load.step} simulated: p95 {number(1000 * there_s)} ms"
+    )
 
 
 def _own_p95_s(load: Measured, demand: Demand) -> float | None:

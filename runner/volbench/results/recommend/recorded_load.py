@@ -21,9 +21,9 @@ from volbench.results.credits.dump import duration_s
 from volbench.results.credits.history import History
 from volbench.results.credits.work import Work
 from volbench.results.recommend.catalogue import Candidate
-from volbench.results.recommend.evidence import Check, Setting
+from volbench.results.recommend.evidence import IndependentCheck, Setting
 from volbench.results.recommend.goal import MODEL_DOUBT, Chance, Goal, chance_below
-from volbench.results.recommend.lateness import LATE_MAX, SPREAD_DOUBT, Spread, late_shares, spread_of
+from volbench.results.recommend.lateness import LATE_MAX, SPREAD_DOUBT, RateSpread, late_shares, spread_of
 from volbench.results.recommend.second_by_second import SEEDS, keeps
 from volbench.results.recommend.settings import volume_settings
 
@@ -34,7 +34,7 @@ _FACTOR_MAX = math.exp(3 * SPREAD_DOUBT)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Statements:
+class ObservedStatements:
     """What an observation knows of statements.
 
     Args:
@@ -54,7 +54,7 @@ class RecordedLoad:
     name: str
     history: History
     source: str
-    statements: Statements | None = None
+    statements: ObservedStatements | None = None
     more_notes: tuple[str, ...] = ()
 
     @property
@@ -63,7 +63,7 @@ class RecordedLoad:
         return self.history.work
 
     @cached_property
-    def spread(self) -> Spread:
+    def spread(self) -> RateSpread:
         """How its seconds spread."""
         return spread_of(self.work)
 
@@ -99,7 +99,7 @@ class RecordedLoad:
             verdicts.append(backup_chance(candidate, goal, self.work.mean()))
         return tuple(verdicts)
 
-    def checks(self, candidate: Candidate, goal: Goal) -> Sequence[Check]:
+    def checks(self, candidate: Candidate, goal: Goal) -> Sequence[IndependentCheck]:
         """Return the load, second by second through the volume's limits as they meter."""
         if goal.p95_s is None:
             return ()
@@ -110,7 +110,7 @@ class RecordedLoad:
             f"of {counted(len(SEEDS), 'draw')} of its seconds through the limits of {candidate.spec}, the worst"
             f" hour of the median draw has {percent(share)} of its requests late"
         )
-        return (Check(name="second by second", keeps=is_kept, text=text),)
+        return (IndependentCheck(name="second by second", keeps=is_kept, text=text),)
 
     def settings(self, candidate: Candidate, goal: Goal) -> tuple[Setting, ...]:
         """Return what follows from the volume; pool and redo log are not in a recording."""
@@ -160,7 +160,7 @@ class RecordedLoad:
         shares = late_shares(candidate.limits, self.work, self.spread, factor=factor)
         return float(np.nanmax(shares, initial=0.0))
 
-    def _statements(self, candidate: Candidate, statements: Statements, p95_s: float) -> Chance | None:
+    def _statements(self, candidate: Candidate, statements: ObservedStatements, p95_s: float) -> Chance | None:
         """Return what statements forbid; None where they stay as they were if no request is late."""
         if statements.p95_s > p95_s:
             return Chance(

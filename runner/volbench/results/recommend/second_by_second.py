@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from volbench.core.profile.arrays import Floats
-from volbench.core.profile.limits import Limit, Limits
+from volbench.core.profile.limits import Limits, VolumeLimit
 from volbench.results.credits.work import Work
-from volbench.results.recommend.lateness import LATE_MAX, PERIOD_S, Spread
+from volbench.results.recommend.lateness import LATE_MAX, PERIOD_S, RateSpread
 
 DAYS_MAX = 14
 SEEDS = (1, 2, 3)
@@ -21,7 +21,7 @@ _TOLERANCE_S = 1.0
 """Of a limit without credits: requests of one second are taken as spread over it."""
 
 
-def worst_late_share(limits: Limits, work: Work, spread: Spread, slack_s: float, *, seed: int) -> float:
+def worst_late_share(limits: Limits, work: Work, spread: RateSpread, slack_s: float, *, seed: int) -> float:
     """Return the share of late requests in the worst period of a load that comes for the second time.
 
     Args:
@@ -50,7 +50,7 @@ def worst_late_share(limits: Limits, work: Work, spread: Spread, slack_s: float,
     return float(np.max(slow[busy] / done[busy], initial=0.0))
 
 
-def keeps(limits: Limits, work: Work, spread: Spread, slack_s: float) -> tuple[bool | None, float]:
+def keeps(limits: Limits, work: Work, spread: RateSpread, slack_s: float) -> tuple[bool | None, float]:
     """Return whether no period of any draw has too many late requests, and the median draw's worst share.
 
     None where the draws disagree.
@@ -75,7 +75,7 @@ def _normalised(factors: Floats, index: np.ndarray[tuple[int], np.dtype[np.int64
     return np.asarray(factors / np.where(means[index] > 0, means[index], 1.0), dtype=np.float64)
 
 
-def _waits_s(limit: Limit, costs: Floats) -> Floats:
+def _waits_s(limit: VolumeLimit, costs: Floats) -> Floats:
     """Return how long the last request of each second waits, shape (seconds,)."""
     arrivals = np.arange(len(costs), dtype=np.float64)
     passed = np.cumsum(costs) / limit.rate_per_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from volbench.core.profile.limits import Limit
+from volbench.core.profile.limits import VolumeLimit
 from volbench.results.recommend.catalogue import Candidate
 from volbench.results.recommend.evidence import Setting
 
@@ -67,7 +67,7 @@ def _why_capacity(capacity: int, left: float, *, sustained: float, reads_per_s: 
     )
 
 
-def sustained_iops(limits: Sequence[Limit]) -> float:
+def sustained_iops(limits: Sequence[VolumeLimit]) -> float:
     """Return the pages a second that limits serve for ever: of buckets their baseline."""
     rates = [limit.rate_per_s / (_PAGE_BYTES if limit.charge.unit == "byte" else 1.0) for limit in limits]
     return min(rates, default=math.inf)

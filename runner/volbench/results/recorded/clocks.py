@@ -38,7 +38,7 @@ _OFFSET = re.compile(r"(?:UTC)?([+-])(\d{1,2}):?(\d{2})?")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit:
+class ClockShift:
     """A shift, in seconds, from a volume's times to its host's, and the intervals that agree there."""
 
     shift_s: float
@@ -204,7 +204,9 @@ def utc_offset_s(zone: str, epoch_s: float) -> float:
     return 0.0 if offset is None else offset.total_seconds()
 
 
-def fitting_shift(local: list[Recorded], in_utc: list[Recorded], days: tuple[int, ...] = (-1, 0, 1)) -> Fit | None:
+def fitting_shift(
+    local: list[Recorded], in_utc: list[Recorded], days: tuple[int, ...] = (-1, 0, 1)
+) -> ClockShift | None:
     """The shift at which host and volume count the same; None where none does, or more than one.
 
     Args:
@@ -224,7 +226,7 @@ def fitting_shift(local: list[Recorded], in_utc: list[Recorded], days: tuple[int
     return max(fits, key=lambda fit: fit.agreeing)
 
 
-def _best(host: Series, volume: Series, metric: str, days: tuple[int, ...]) -> Fit | None:
+def _best(host: Series, volume: Series, metric: str, days: tuple[int, ...]) -> ClockShift | None:
     shifts = [day * DAY_S + quarter for day in days for quarter in np.arange(_WEST_S, _EAST_S + 1, STEP_S)]
     scores = {shift: _agreement(host, volume, shift) for shift in dict.fromkeys(map(float, shifts))}
     # A few quiet intervals are alike at many shifts: with less than half of the overlap that there can be, the rest
@@ -236,7 +238,7 @@ def _best(host: Series, volume: Series, metric: str, days: tuple[int, ...]) -> F
     lead = LEAD_OF_ALL if share >= ALL_MIN and (share - next_share) * intervals >= LEAD_INTERVALS else LEAD_MIN
     if share < FITS_MIN or share - next_share < lead:
         return None
-    return Fit(shift_s=shift, agreeing=agreeing, intervals=intervals, metric=metric)
+    return ClockShift(shift_s=shift, agreeing=agreeing, intervals=intervals, metric=metric)
 
 
 def _agreement(host: Series, volume: Series, shift_s: float) -> tuple[int, int]:

@@ -52,7 +52,7 @@ _MS_MIN = 1e11
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metric:
+class MetricDataResult:
     """One metric of an answer: starts of its periods, s since the epoch, ascending, and its values.
 
     `entity` is what its label says that it is of, empty: nothing. `stated_period_s`: as the answer says.
@@ -109,7 +109,7 @@ def parse_answers(answer: Any) -> tuple[dict[SeriesKey, Series], tuple[str, ...]
     return series_of_metrics(_metrics(answer))
 
 
-def series_of_metrics(answers: Iterable[Metric]) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
+def series_of_metrics(answers: Iterable[MetricDataResult]) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
     """Series of metrics with times since the epoch, each at the end of its period, and what a reader must know."""
     notes: list[str] = []
     usable = []
@@ -134,7 +134,7 @@ def series_of_metrics(answers: Iterable[Metric]) -> tuple[dict[SeriesKey, Series
     return series, (*dict.fromkeys(notes), *_gaps(metrics))
 
 
-def _with_only_entity(answers: Sequence[Metric]) -> list[Metric]:
+def _with_only_entity(answers: Sequence[MetricDataResult]) -> list[MetricDataResult]:
     """Metrics of which some name the volume, and all that do name the same: the others are of that one as well."""
     of_volume = [answer for answer in answers if answer.name not in _OF_INSTANCE]
     entities = {answer.entity for answer in of_volume} - {""}
@@ -147,9 +147,9 @@ def _with_only_entity(answers: Sequence[Metric]) -> list[Metric]:
 _OF_INSTANCE = frozenset({CPU, *(name for name, (_, _, owner) in LEVELS.items() if owner == INSTANCE)})
 
 
-def _by_key(answers: Sequence[Metric]) -> dict[tuple[str, str], Metric]:
+def _by_key(answers: Sequence[MetricDataResult]) -> dict[tuple[str, str], MetricDataResult]:
     """Metrics by name and entity, pages joined; an answer that contradicts others is of a further volume."""
-    metrics_of: dict[tuple[str, str], list[Metric]] = {}
+    metrics_of: dict[tuple[str, str], list[MetricDataResult]] = {}
     for metric in answers:
         candidates = (metric.entity, *(f"{metric.entity or VOLUME} {n}" for n in range(2, _ANSWERS_MAX)))
         for entity in candidates:
@@ -160,7 +160,7 @@ def _by_key(answers: Sequence[Metric]) -> dict[tuple[str, str], Metric]:
     return {key: _joined(same) for key, same in metrics_of.items()}
 
 
-def _contradicts(first: Metric, second: Metric) -> bool:
+def _contradicts(first: MetricDataResult, second: MetricDataResult) -> bool:
     """Whether two answers of one metric have other values for most of the times that both have."""
     _, at, second_index = np.intersect1d(first.start_s, second.start_s, return_indices=True)
     if not len(at):
@@ -169,13 +169,13 @@ def _contradicts(first: Metric, second: Metric) -> bool:
     return bool((difference > _SAME * np.maximum(1.0, np.abs(first.value[at]))).mean() > 0.5)
 
 
-def _joined(pages: Sequence[Metric]) -> Metric:
+def _joined(pages: Sequence[MetricDataResult]) -> MetricDataResult:
     """One metric of several pages or files."""
     points = joined([Series(t_s=page.start_s, value=page.value) for page in pages])
     return replace(pages[0], start_s=points.t_s, value=points.value)
 
 
-def _values(metrics: Mapping[tuple[str, str], Metric]) -> Iterator[tuple[str, str, str, Floats, Floats]]:
+def _values(metrics: Mapping[tuple[str, str], MetricDataResult]) -> Iterator[tuple[str, str, str, Floats, Floats]]:
     """Source, our metric, what it is of, ends of periods, values."""
     for metric in metrics.values():
         ends_s = metric.start_s + metric.period_s
@@ -202,7 +202,7 @@ def _values(metrics: Mapping[tuple[str, str], Metric]) -> Iterator[tuple[str, st
             yield SOURCE, metric_name, entity or VOLUME, both[some] + counts.period_s, waits
 
 
-def _gaps(metrics: Mapping[tuple[str, str], Metric]) -> Iterator[str]:
+def _gaps(metrics: Mapping[tuple[str, str], MetricDataResult]) -> Iterator[str]:
     """Stretches without points, of the metric that has most points: nothing is known of them."""
     metric = max(metrics.values(), key=lambda metric_of: len(metric_of.start_s), default=None)
     if metric is None:
@@ -224,7 +224,7 @@ def _moment(epoch_s: float) -> str:
     return f"{np.datetime64(round(epoch_s), 's')}Z"
 
 
-def _metrics(answer: Any) -> Iterator[Metric]:
+def _metrics(answer: Any) -> Iterator[MetricDataResult]:
     if isinstance(answer, list):
         for each in answer:
             yield from _metrics(each)
@@ -265,7 +265,7 @@ _DIMENSIONS = frozenset(
 )
 
 
-def _of_statistics(label: str, points: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
+def _of_statistics(label: str, points: Sequence[Mapping[str, Any]]) -> Iterator[MetricDataResult]:
     """The statistics of an answer that its metric needs; where none is there, those that it has."""
     name, _, entity = named(label)
     points = [_with_extended(point) for point in points]
@@ -289,7 +289,7 @@ def _with_extended(point: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**point, **extended} if isinstance(extended, dict) else point
 
 
-def metric_of(label: str, stamps: Sequence[Any], values: Sequence[Any]) -> Metric:
+def metric_of(label: str, stamps: Sequence[Any], values: Sequence[Any]) -> MetricDataResult:
     """A metric of its label, times and values. Raises ValueError."""
     name, statistic, entity = named(label)
     if not isinstance(stamps, list | tuple) or not isinstance(values, list | tuple):
@@ -298,7 +298,9 @@ def metric_of(label: str, stamps: Sequence[Any], values: Sequence[Any]) -> Metri
         raise ValueError(f"{name} has {len(stamps)} times and {counted(len(values), 'value')}")
     start_s, value = _epochs(stamps), _numbers(name, values)
     order = np.argsort(start_s, kind="stable")
-    return Metric(name=name, statistic=statistic, entity=entity, start_s=start_s[order], value=value[order])
+    return MetricDataResult(
+        name=name, statistic=statistic, entity=entity, start_s=start_s[order], value=value[order]
+    )
 
 
 def _numbers(name: str, values: Sequence[Any]) -> Floats:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from volbench.results.recorded.cloudwatch import Metric, metric_of, named, series_of_metrics
+from volbench.results.recorded.cloudwatch import MetricDataResult, metric_of, named, series_of_metrics
 from volbench.results.recorded.cloudwatch_metrics import LEVELS, SUPPORTED
 from volbench.results.recorded.parsed import Recorded, first_lines, number, recorded_of_epochs
 
@@ -74,7 +74,9 @@ def parse_console_csv(text: str) -> Recorded:
     )
 
 
-def _column(at: int, heads: dict[str, list[str]], stamps: Sequence[float], rows: Sequence[list[str]]) -> Metric:
+def _column(
+    at: int, heads: dict[str, list[str]], stamps: Sequence[float], rows: Sequence[list[str]]
+) -> MetricDataResult:
     def head(name: str) -> str:
         values = heads.get(name, [])
         return values[at].strip() if at < len(values) else ""
@@ -123,7 +125,7 @@ def parse_output_text(text: str) -> Recorded:
     return recorded_of_epochs(series, notes) if series else Recorded(series={}, clocked=True, notes=notes)
 
 
-def _data_results(text: str) -> Iterator[Metric]:
+def _data_results(text: str) -> Iterator[MetricDataResult]:
     """Yield the metrics of get-metric-data: a line of names, then lines of times and of values."""
     label, stamps, values = "", list[str](), list[float]()
     for line in [*text.splitlines(), "METRICDATARESULTS\t"]:
@@ -144,7 +146,7 @@ def _data_results(text: str) -> Iterator[Metric]:
             values += [value for value in numbers if value is not None]
 
 
-def _statistics(text: str) -> Iterator[Metric]:
+def _statistics(text: str) -> Iterator[MetricDataResult]:
     """Yield the metrics of get-metric-statistics: a line with the label, then lines of one point each."""
     label, pairs = "", list[tuple[str, float]]()
     for line in [*text.splitlines(), ""]:
@@ -164,7 +166,7 @@ def _statistics(text: str) -> Iterator[Metric]:
         pairs.append((stamp, numbers[0]))
 
 
-def _of_points(label: str, pairs: Sequence[tuple[str, float]]) -> Metric:
+def _of_points(label: str, pairs: Sequence[tuple[str, float]]) -> MetricDataResult:
     name = named(label)[0]
     if name in SUPPORTED and name not in LEVELS:
         raise ValueError(f"`--output text` does not say which statistic of {name} it is: give --output json")

@@ -9,7 +9,15 @@ import re
 from datetime import date
 
 from volbench.results.recorded.host_texts import ALL, counted_amount
-from volbench.results.recorded.parsed import DayClock, Recorded, Table, dates, first_lines, scaled, time_of_day
+from volbench.results.recorded.parsed import (
+    DayClock,
+    Recorded,
+    SeriesTable,
+    dates,
+    first_lines,
+    scaled,
+    time_of_day,
+)
 
 _COLLECTL = re.compile(r"^#(?:Date)?\s*(?:Time)?\s*cpu\s+sys\s+inter\s+ctxsw\b")
 
@@ -21,7 +29,7 @@ def looks_like_collectl(text: str) -> bool:
 
 def parse_collectl(text: str) -> Recorded:
     """CPUs and all disks together, of collectl's brief format; `-oT` and `-oD` give its lines times."""
-    table, clock = Table(), DayClock()
+    table, clock = SeriesTable(), DayClock()
     columns: list[str] = []
     count, clocked, days = 0, False, tuple[date, ...]()
     for line in text.splitlines():
@@ -67,7 +75,7 @@ def looks_like_collectl_disks(text: str) -> bool:
 
 def parse_collectl_disks(text: str) -> Recorded:
     """Operations, bytes and queue of each disk. Waits are whole milliseconds: those below 1 are not known."""
-    table, clock = Table(), DayClock()
+    table, clock = SeriesTable(), DayClock()
     count, clocked, days = 0, False, tuple[date, ...]()
     times_seen = set[str]()
     for line in text.splitlines():

@@ -59,7 +59,7 @@ _BINARY: Mapping[bytes, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Content:
+class ContainedFile:
     """One file or one member of a container, by its path below what was named: its text, or why there is none."""
 
     name: str
@@ -68,7 +68,7 @@ class Content:
     slow_log: bool = False
 
 
-def contents(source: Path) -> Iterator[Content]:
+def contents(source: Path) -> Iterator[ContainedFile]:
     """Yield the files of a directory and of the directories in it, or one file; containers are opened.
 
     Raises UsageError where the source itself is not there or a directory that cannot be read.
@@ -80,7 +80,7 @@ def contents(source: Path) -> Iterator[Content]:
     for path, name in paths[:FILES_MAX]:
         yield from _of_path(path, name, budget)
     for _, name in paths[FILES_MAX:]:
-        yield Content(name=name, problem=f"not read: at most {FILES_MAX} files of a directory are")
+        yield ContainedFile(name=name, problem=f"not read: at most {FILES_MAX} files of a directory are")
 
 
 def decoded(content: bytes) -> str:
@@ -170,32 +170,32 @@ def _entries(directory: Path) -> Sequence[Path]:
         ) from error
 
 
-def _of_path(path: Path, name: str, budget: _Budget) -> Iterator[Content]:
+def _of_path(path: Path, name: str, budget: _Budget) -> Iterator[ContainedFile]:
     if name.endswith("/"):
-        yield Content(
+        yield ContainedFile(
             name=name, problem=f"a directory that cannot be read, or {_DEPTH_MAX} levels down: name it itself"
         )
         return
     if is_slow_log(path):  # of any size
-        yield Content(name=name, slow_log=True)
+        yield ContainedFile(name=name, slow_log=True)
         return
     try:
         content = safe_files.read_given(path, bytes_max=FILE_BYTES_MAX)
     except OSError as error:
         limit = f"at most {FILE_BYTES_MAX >> 20} MiB of a regular file are read"
-        yield Content(name=name, problem=f"{error.strerror or error}; {limit}")
+        yield ContainedFile(name=name, problem=f"{error.strerror or error}; {limit}")
         return
     yield from _opened(name, content, budget, 0)
 
 
-def _opened(name: str, content: bytes, budget: _Budget, depth: int) -> Iterator[Content]:
+def _opened(name: str, content: bytes, budget: _Budget, depth: int) -> Iterator[ContainedFile]:
     """Yield the text of a file, or those in it where it is a container."""
     opener = next((opens for matches, opens in _CONTAINERS if matches(content)), None)
     if opener is None:
         yield _plain(name, content)
         return
     if depth >= _NEST_MAX:
-        yield Content(name=name, problem="a container in a container in a container: unpack it")
+        yield ContainedFile(name=name, problem="a container in a container in a container: unpack it")
         return
     members = opener(name, content, budget)
     count = 0
@@ -216,26 +216,26 @@ def _opened(name: str, content: bytes, budget: _Budget, depth: int) -> Iterator[
             tarfile.TarError,
             UnicodeError,
         ) as error:
-            yield Content(name=name, problem=f"the container cannot be read: {error}")
+            yield ContainedFile(name=name, problem=f"the container cannot be read: {error}")
             return
         if member is None:
             break
         count += 1
         if count > FILES_MAX:
-            yield Content(name=name, problem=f"at most {FILES_MAX} files of a container are read")
+            yield ContainedFile(name=name, problem=f"at most {FILES_MAX} files of a container are read")
             return
         yield from _opened(member[0], member[1], budget, depth + 1)
     if not count:
-        yield Content(name=name, problem="an empty container")
+        yield ContainedFile(name=name, problem="an empty container")
 
 
-def _plain(name: str, content: bytes) -> Content:
+def _plain(name: str, content: bytes) -> ContainedFile:
     if not content:
-        return Content(name=name, problem="empty")
+        return ContainedFile(name=name, problem="empty")
     try:
-        return Content(name=name, text=decoded(content))
+        return ContainedFile(name=name, text=decoded(content))
     except ValueError as error:
-        return Content(name=name, problem=str(error).replace("FILE", PurePosixPath(name).name))
+        return ContainedFile(name=name, problem=str(error).replace("FILE", PurePosixPath(name).name))
 
 
 _Members = Iterator[tuple[str, bytes]]

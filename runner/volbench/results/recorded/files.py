@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from volbench.errors import UsageError
-from volbench.results.recorded.contents import Content, contents
+from volbench.results.recorded.contents import ContainedFile, contents
 from volbench.results.recorded.formats import ACCEPTED, read_text
 from volbench.results.recorded.parsed import Recorded
 from volbench.results.recorded.pt_stalk import READ, Collection, kind_of, parse_collection
@@ -18,7 +18,7 @@ _EMPTY = "nothing in it: no sample of a device, a CPU, a server or a client"
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileRead:
+class RecordedFile:
     """One file, or one collection of pt-stalk: its format and its recordings, one for each host.
 
     `why_not` says why none of it is used; `of_collection` names the collection that a file was read with;
@@ -34,7 +34,7 @@ class FileRead:
     slow_log: bool = False
 
 
-def read_files(sources: Sequence[Path], interval_s: float | None = None) -> tuple[FileRead, ...]:
+def read_files(sources: Sequence[Path], interval_s: float | None = None) -> tuple[RecordedFile, ...]:
     """Return all files below `sources`, each as it was read. One that cannot be read does not hinder the others.
 
     Args:
@@ -50,7 +50,7 @@ def read_files(sources: Sequence[Path], interval_s: float | None = None) -> tupl
     return tuple(sorted(files, key=lambda file: file.name))
 
 
-def unreadable(source: Path, files: Sequence[FileRead], message: str, next_step: str) -> UsageError:
+def unreadable(source: Path, files: Sequence[RecordedFile], message: str, next_step: str) -> UsageError:
     """Return the error for a source of which no file can be used.
 
     Args:
@@ -68,7 +68,7 @@ def unreadable(source: Path, files: Sequence[FileRead], message: str, next_step:
     return UsageError(message, where=str(source), evidence="; ".join([*listed, *more]), next_step=next_step)
 
 
-def _with_kind(file: FileRead) -> str:
+def _with_kind(file: RecordedFile) -> str:
     """Why a file is not used, with what it was recognised as: an error has no column for that."""
     return f"this is {file.kind}, {file.why_not}" if file.why_not.startswith(_NOT_READ) else file.why_not
 
@@ -78,9 +78,11 @@ _NOT_READ = "not read: "
 _UNKNOWN = "its format is not known"
 
 
-def _collected(contents_read: Iterable[Content]) -> tuple[Mapping[str, Mapping[str, Content]], list[Content]]:
+def _collected(
+    contents_read: Iterable[ContainedFile],
+) -> tuple[Mapping[str, Mapping[str, ContainedFile]], list[ContainedFile]]:
     """Return pt-stalk's collections, by prefix, their files by kind, and the files that belong to none."""
-    collections: dict[str, dict[str, Content]] = {}
+    collections: dict[str, dict[str, ContainedFile]] = {}
     single_files = []
     for content in contents_read:
         path = PurePosixPath(content.name)
@@ -93,20 +95,22 @@ def _collected(contents_read: Iterable[Content]) -> tuple[Mapping[str, Mapping[s
     return collections, single_files
 
 
-def _collection(prefix: str, members: Mapping[str, Content]) -> Iterator[FileRead]:
+def _collection(prefix: str, members: Mapping[str, ContainedFile]) -> Iterator[RecordedFile]:
     """Yield a collection as one recording, and each of its files."""
     texts = {kind: content.text for kind, content in members.items() if kind in READ and not content.problem}
     if "diskstats" not in texts:
         for content in members.values():
-            yield FileRead(name=content.name, kind="pt-stalk", why_not="its collection has no -diskstats")
+            yield RecordedFile(name=content.name, kind="pt-stalk", why_not="its collection has no -diskstats")
         return
     name = PurePosixPath(prefix).name
     try:
         collection = parse_collection(name, texts)
     except ValueError as error:
-        yield FileRead(name=prefix, kind="pt-stalk", why_not=f"looks like pt-stalk, but cannot be read: {error}")
+        yield RecordedFile(
+            name=prefix, kind="pt-stalk", why_not=f"looks like pt-stalk, but cannot be read: {error}"
+        )
         return
-    yield FileRead(
+    yield RecordedFile(
         name=prefix,
         kind="pt-stalk",
         recordings=(collection.recorded,) if collection.recorded.series else (),
@@ -115,29 +119,31 @@ def _collection(prefix: str, members: Mapping[str, Content]) -> Iterator[FileRea
     )
     for kind, content in members.items():
         why_not = content.problem or ("" if kind in texts else "what it says is in the collection's other files")
-        yield FileRead(name=content.name, kind="pt-stalk", why_not=why_not, of_collection=prefix)
+        yield RecordedFile(name=content.name, kind="pt-stalk", why_not=why_not, of_collection=prefix)
 
 
-def _read(content: Content, interval_s: float | None) -> FileRead:
+def _read(content: ContainedFile, interval_s: float | None) -> RecordedFile:
     if content.slow_log:
-        return FileRead(
+        return RecordedFile(
             name=content.name,
             kind="slow log",
             why_not=f"a slow query log is no recording of a volume or a host: {COMMANDS}",
             slow_log=True,
         )
     if content.problem:
-        return FileRead(name=content.name, why_not=content.problem)
+        return RecordedFile(name=content.name, why_not=content.problem)
     try:
         read = read_text(content.text, interval_s)
     except ValueError as error:
-        return FileRead(name=content.name, why_not=str(error))
+        return RecordedFile(name=content.name, why_not=str(error))
     if read is None:
         reason = unread(content.text)
         if reason is None:
-            return FileRead(name=content.name, why_not=f"{_UNKNOWN}: give {ACCEPTED}")
-        return FileRead(name=content.name, kind=reason.name, why_not=f"{_NOT_READ}give {reason.instead}")
+            return RecordedFile(name=content.name, why_not=f"{_UNKNOWN}: give {ACCEPTED}")
+        return RecordedFile(name=content.name, kind=reason.name, why_not=f"{_NOT_READ}give {reason.instead}")
     kind, recordings = read
     filled = tuple(recording for recording in recordings if recording.series)
     notes = "; ".join(dict.fromkeys(note for recording in recordings for note in recording.notes))
-    return FileRead(name=content.name, kind=kind, recordings=filled, why_not="" if filled else (notes or _EMPTY))
+    return RecordedFile(
+        name=content.name, kind=kind, recordings=filled, why_not="" if filled else (notes or _EMPTY)
+    )

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from volbench.results.recorded.parsed import (
     DayClock,
     Recorded,
-    Table,
+    SeriesTable,
     first_lines,
     number,
     recorded_of_epochs,
@@ -48,7 +48,7 @@ def is_sample(line: str) -> bool:
 
 def parse_vmstat(text: str) -> Recorded:
     """CPUs, and threads that run or wait for I/O, of each line but the first after a heading of a new start."""
-    table, clock = Table(), DayClock()
+    table, clock = SeriesTable(), DayClock()
     columns: list[str] = []
     count, days, clocked = 0, tuple[date, ...](), False
     for line in text.splitlines():
@@ -128,7 +128,7 @@ def parse_dstat(text: str) -> Recorded:
 
 
 def _dstat_screen(text: str) -> Recorded:
-    table, clock = Table(), DayClock()
+    table, clock = SeriesTable(), DayClock()
     groups: list[str] = []
     columns: list[tuple[str, str]] = []
     parts_of: list[str] = []
@@ -181,7 +181,7 @@ def _dstat_cells(line: str) -> list[str]:
 
 
 def _dstat_csv(text: str) -> Recorded:
-    table = Table()
+    table = SeriesTable()
     clock, count, clocked = DayClock(), 0, False
     groups: list[str] = []
     columns: list[tuple[str, str]] = []
@@ -209,7 +209,7 @@ def _dstat_csv(text: str) -> Recorded:
     return Recorded(series=table.series(), clocked=clocked, interval_known=clocked, host=host)
 
 
-def _dstat_row(table: Table, t_s: float, row: Mapping[tuple[str, str], str]) -> None:
+def _dstat_row(table: SeriesTable, t_s: float, row: Mapping[tuple[str, str], str]) -> None:
     for (group, name), cell in row.items():
         if name in _DSTAT_CPU and "cpu" in group + "cpu" * ("usage" in group):
             table.add(t_s, "cpu", _DSTAT_CPU[name], "", scaled(cell, 0.01))

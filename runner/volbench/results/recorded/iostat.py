@@ -18,7 +18,7 @@ from volbench.results.recorded.parsed import (
     ROUNDED,
     DayClock,
     Recorded,
-    Table,
+    SeriesTable,
     banner,
     busy_with_niced,
     dates,
@@ -110,7 +110,7 @@ class _Reports:
     """Collects values report by report; the first report is left out."""
 
     def __init__(self, interval_s: float | None, host: str, day: tuple[date, ...]) -> None:
-        self._table, self._clock = Table(), DayClock()
+        self._table, self._clock = SeriesTable(), DayClock()
         self._host, self._banner_dates = host, day
         self._dates: tuple[date, ...] = ()
         self._interval_s = interval_s

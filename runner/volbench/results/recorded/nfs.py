@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from volbench.results.recorded.parsed import Recorded, Table, first_lines, number
+from volbench.results.recorded.parsed import Recorded, SeriesTable, first_lines, number
 
 _MOUNT = re.compile(r"^(?P<export>\S.*) mounted on (?P<mount>/.*):\s*$")
 _TOTAL = re.compile(r"^\s*ops?/s\s+rpc bklog\s*$")
@@ -38,7 +38,7 @@ def parse_nfsiostat(text: str) -> Recorded:
 
     What is neither a read nor a write is metadata. `avg exe` has the client's queue, `avg RTT` the server's part.
     """
-    table, reports = Table(), dict[str, int]()
+    table, reports = SeriesTable(), dict[str, int]()
     mount = ""
     lines = iter(_rows(text))
     total = 0.0
@@ -90,7 +90,7 @@ _ALONE = re.compile(r"^(?:read|write):\s*$")
 _VALUE = re.compile(r"^\s*[\d.]+(?: \([\d.]+%\))?\s*$")
 
 
-def _direction(table: Table, report: int, mount: str, direction: str, heading: str, line: str) -> float:
+def _direction(table: SeriesTable, report: int, mount: str, direction: str, heading: str, line: str) -> float:
     """Add what a report has of one direction; return its operations a second."""
     names = [name for name in _COLUMNS if name in heading]
     values = re.sub(r"\([^)]*\)", "", line).split()
@@ -116,7 +116,7 @@ def parse_mountstats(text: str) -> Recorded:
 
     Raises ValueError for a single state: it has no rates.
     """
-    table = Table()
+    table = SeriesTable()
     states: dict[str, tuple[float, dict[str, list[int]]]] = {}
     count = 0
     for mount, age_s, counters in _states(text):
@@ -145,7 +145,12 @@ def _states(text: str) -> Iterator[tuple[str, float, dict[str, list[int]]]]:
 
 
 def _rates(
-    table: Table, t_s: float, mount: str, old: Mapping[str, list[int]], new: Mapping[str, list[int]], dt_s: float
+    table: SeriesTable,
+    t_s: float,
+    mount: str,
+    old: Mapping[str, list[int]],
+    new: Mapping[str, list[int]],
+    dt_s: float,
 ) -> None:
     metadata = 0.0
     for name in new.keys() & old.keys():

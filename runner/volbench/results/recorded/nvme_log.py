@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from volbench.core.base.parse import WHOLE_MAX, parse_json, parse_moment
-from volbench.results.recorded.parsed import Recorded, Table, recorded_of_epochs
+from volbench.results.recorded.parsed import Recorded, SeriesTable, recorded_of_epochs
 from volbench.results.store.series import Series, SeriesKey
 
 SOURCE = "ebs_nvme"
@@ -45,7 +45,7 @@ def parse_nvme_log(text: str, *, entity: str = "volume") -> dict[SeriesKey, Seri
 
     Raises ValueError naming a line that is no such object.
     """
-    table = Table()
+    table = SeriesTable()
     before: tuple[float, dict[str, Any]] | None = None
     for now in _objects(text):
         if before is not None and now[0] > before[0]:

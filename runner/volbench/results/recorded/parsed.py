@@ -103,7 +103,7 @@ def _date(year: int, month: int, day: int) -> date | None:
         return None
 
 
-class Table:
+class SeriesTable:
     """Collects values of many series, then makes them ascending in time."""
 
     def __init__(self) -> None:

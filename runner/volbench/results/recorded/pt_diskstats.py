@@ -6,7 +6,7 @@ operations and merges. iostat's r_await is over operations. rd_mrg tells the one
 
 from __future__ import annotations
 
-from volbench.results.recorded.parsed import DayClock, Recorded, Table, first_lines, number, time_of_day
+from volbench.results.recorded.parsed import DayClock, Recorded, SeriesTable, first_lines, number, time_of_day
 
 _COLUMNS = {
     "rd_s": ("reads_per_s", 1.0),
@@ -31,7 +31,7 @@ def looks_like_pt_diskstats(text: str) -> bool:
 
 def parse_pt_diskstats(text: str) -> Recorded:
     """Series of a text. A response time without an operation is printed as 0 and not known."""
-    table, clock = Table(), DayClock()
+    table, clock = SeriesTable(), DayClock()
     columns: list[str] = []
     clocked = False
     for line in text.splitlines():
@@ -63,7 +63,7 @@ def _time_s(text: str, clock: DayClock) -> tuple[float | None, bool]:
     return (None, False) if stamp is None else (clock.at(stamp[0]), True)
 
 
-def _sample(table: Table, t_s: float, cells: dict[str, str]) -> None:
+def _sample(table: SeriesTable, t_s: float, cells: dict[str, str]) -> None:
     concurrency = [number(cells[name]) for name in ("rd_cnc", "wr_cnc") if name in cells]
     depths = [depth for depth in concurrency if depth is not None]
     table.add(t_s, "diskstats", "aqu_sz", cells["device"], sum(depths) if len(depths) == 2 else None)

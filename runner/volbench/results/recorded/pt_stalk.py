@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from volbench.core.base.parse import parse_moment, parse_whole
-from volbench.results.recorded.parsed import DAY_S, Recorded, Table, scaled
+from volbench.results.recorded.parsed import DAY_S, Recorded, SeriesTable, scaled
 from volbench.results.recorded.status_rates import status_rates
 from volbench.results.store.series import Series, SeriesKey
 
@@ -58,7 +58,7 @@ def kind_of(name: str) -> tuple[str, str] | None:
 
 def parse_collection(prefix: str, files: Mapping[str, str]) -> Collection:
     """The files of one prefix, text by kind. Raises ValueError for numbers that are none."""
-    table = Table()
+    table = SeriesTable()
     disks, cpus = list(_sections(files.get("diskstats", ""))), list(_sections(files.get("procstat", "")))
     for before, after in pairwise(disks):
         _disk_rates(table, before, after)
@@ -133,7 +133,7 @@ def _disks(text: str) -> dict[str, list[int]]:
     return devices
 
 
-def _disk_rates(table: Table, before: tuple[float, str], after: tuple[float, str]) -> None:
+def _disk_rates(table: SeriesTable, before: tuple[float, str], after: tuple[float, str]) -> None:
     (t0_s, old_text), (t1_s, new_text) = before, after
     dt_s = t1_s - t0_s
     old, new = _disks(old_text), _disks(new_text)
@@ -157,7 +157,7 @@ def _disk_rates(table: Table, before: tuple[float, str], after: tuple[float, str
             table.add(t1_s, "diskstats", metric, name, value)
 
 
-def _cpu_rates(table: Table, before: tuple[float, str], after: tuple[float, str]) -> None:
+def _cpu_rates(table: SeriesTable, before: tuple[float, str], after: tuple[float, str]) -> None:
     old, new = _cpu_times(before[1]), _cpu_times(after[1])
     grown = {name: max(0, new.get(name, 0) - old.get(name, 0)) for name in _CPU}
     total = sum(grown.values())
@@ -220,7 +220,7 @@ def _reports(text: str) -> Iterator[dict[str, int]]:
         yield report
 
 
-def _status(table: Table, reports: list[dict[str, int]], stamps: list[float]) -> None:
+def _status(table: SeriesTable, reports: list[dict[str, int]], stamps: list[float]) -> None:
     """Rates of the counters; one interval is that of the other files."""
     if len(stamps) < 2 or len(reports) < 2 or len(reports[0]) * len(reports) > _VALUES_MAX:
         return

@@ -15,7 +15,7 @@ from typing import Any
 
 from volbench.core.base.parse import EPOCH_MAX_S, NUMBER_MAX, parse_json
 from volbench.results.recorded.json_values import json_values
-from volbench.results.recorded.parsed import Recorded, Table, recorded_of_epochs
+from volbench.results.recorded.parsed import Recorded, SeriesTable, recorded_of_epochs
 from volbench.results.store.series import SeriesKey
 
 _DISK = {
@@ -47,10 +47,10 @@ def looks_like_enhanced_monitoring(text: str) -> bool:
 
 def parse_enhanced_monitoring(text: str) -> list[Recorded]:
     """Series of each instance, times in UTC. Raises ValueError for JSON that is cut off or something else."""
-    tables: dict[str, Table] = {}
+    tables: dict[str, SeriesTable] = {}
     for value in json_values(_messages(text)):
         for sample in _samples(value):
-            _sample(tables.setdefault(str(sample.get("instanceID", "")), Table()), sample)
+            _sample(tables.setdefault(str(sample.get("instanceID", "")), SeriesTable()), sample)
     return [_in_utc(table, host) for host, table in sorted(tables.items()) if table.series()]
 
 
@@ -68,7 +68,7 @@ def _messages(text: str) -> str:
 _BEFORE_OBJECT = re.compile(r"^[^{\n]+(?=\{)", re.MULTILINE)
 
 
-def _in_utc(table: Table, host: str) -> Recorded:
+def _in_utc(table: SeriesTable, host: str) -> Recorded:
     recorded = recorded_of_epochs(table.series())
     return Recorded(series=recorded.series, clocked=True, host=host, midnight_epoch_s=recorded.midnight_epoch_s)
 
@@ -86,7 +86,7 @@ def _samples(value: Any) -> Iterator[Mapping[str, Any]]:
         yield value
 
 
-def _sample(table: Table, sample: Mapping[str, Any]) -> None:
+def _sample(table: SeriesTable, sample: Mapping[str, Any]) -> None:
     t_s = _epoch(sample.get("timestamp"))
     cpu = sample.get("cpuUtilization")
     for name, value in cpu.items() if isinstance(cpu, Mapping) else ():
@@ -117,7 +117,7 @@ def parse_performance_insights(text: str) -> Recorded:
 
     Raises ValueError for JSON that is cut off or something else.
     """
-    table, unused, answers = Table(), list[str](), list(json_values(text))
+    table, unused, answers = SeriesTable(), list[str](), list(json_values(text))
     for answer in [each for value in answers for each in (value if isinstance(value, list) else [value])]:
         metrics = answer.get("MetricList") if isinstance(answer, Mapping) else None
         if not isinstance(metrics, list):

@@ -21,7 +21,7 @@ from volbench.results.recorded.parsed import (
     ROUNDED,
     DayClock,
     Recorded,
-    Table,
+    SeriesTable,
     banner,
     busy_with_niced,
     first_lines,
@@ -159,7 +159,7 @@ class _Reader:
     """Goes through the lines: which table they are in, and the day that each table has come to."""
 
     def __init__(self) -> None:
-        self.table = Table()
+        self.table = SeriesTable()
         self.rounded: set[tuple[str, str]] = set()
         self._kind: _Kind | None = None
         self._columns: tuple[str, ...] = ()

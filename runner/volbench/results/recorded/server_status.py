@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import pairwise
 
-from volbench.results.recorded.parsed import Recorded, Table, first_lines, number
+from volbench.results.recorded.parsed import Recorded, SeriesTable, first_lines, number
 from volbench.results.recorded.status_rates import status_rates
 
 _MONITOR = re.compile(
@@ -43,7 +43,7 @@ def parse_innodb_status(text: str) -> Recorded:
     """What each output of the monitor says of the seconds before it; several outputs are a series."""
     text = text.replace("\\n", "\n") if text.count("\n") < 20 else text  # `-e` without \G
     starts = list(_MONITOR.finditer(text))
-    table, days = Table(), None
+    table, days = SeriesTable(), None
     first: datetime | None = None
     notes: list[str] = []
     for at, start in enumerate(starts or [None]):
@@ -131,7 +131,7 @@ def parse_status(text: str) -> Recorded:
         raise ValueError(
             "one report of the counters has no rates: give two or more (mysqladmin extended-status -i 10)"
         )
-    table = Table()
+    table = SeriesTable()
     relative = reports[1].get("uptime", 0) < reports[0].get("uptime", 0)
     if relative:
         reports = list(_summed(reports))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from volbench.results.recorded.parsed import Recorded, Table, first_lines, number
+from volbench.results.recorded.parsed import Recorded, SeriesTable, first_lines, number
 
 _LINE = re.compile(
     r"^\[ (?P<t>\d+(?:\.\d+)?)s ?\] thds: (?P<threads>\d+) tps: (?P<tps>[\d.]+) qps: (?P<qps>[\d.]+)"
@@ -67,7 +67,7 @@ def parse_sysbench(text: str) -> Recorded:
     A percentile of 0.00 in an interval without a transaction is a stall, not a latency: it has no row. A log with a
     summary alone has one sample, of its whole time.
     """
-    table = Table()
+    table = SeriesTable()
     level = matched[1] if (matched := _PERCENTILE.search(text)) else _DEFAULT_LEVEL
     for line in text.splitlines():
         report = _LINE.match(line) or _OLD.match(line) or _CSV.match(line)
@@ -84,7 +84,7 @@ def parse_sysbench(text: str) -> Recorded:
     return Recorded(series=table.series(), clocked=False, notes=tuple(notes))
 
 
-def _interval(table: Table, report: re.Match[str], level: str) -> None:
+def _interval(table: SeriesTable, report: re.Match[str], level: str) -> None:
     cells = report.groupdict()
     t_s, tps = float(report["t"]), number(report["tps"])
     table.add(t_s, "client", "tps", "", tps)
@@ -99,7 +99,7 @@ def _number(text: str | None) -> float | None:
     return None if text is None else number(text)
 
 
-def _summary(table: Table, text: str) -> None:
+def _summary(table: SeriesTable, text: str) -> None:
     transactions, total = _TRANSACTIONS.search(text), _TIME.search(text)
     if transactions is None or total is None:
         return

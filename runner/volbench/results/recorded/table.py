@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from volbench.results.recorded.files import FileRead
+from volbench.results.recorded.files import RecordedFile
 from volbench.results.recorded.parsed import DAY_S, Recorded
 from volbench.results.recorded.pt_stalk import Collection
 
@@ -60,7 +60,7 @@ def extent_s(recordings: Iterable[Recorded]) -> tuple[float, float]:
     return min(float(t_s[0]) for t_s in times), max(float(t_s[-1]) for t_s in times)
 
 
-def pieces_of(file: FileRead) -> Iterator[tuple[str, Recorded]]:
+def pieces_of(file: RecordedFile) -> Iterator[tuple[str, Recorded]]:
     """Yield a file's recordings, by the file's name, with the host where it has several."""
     for recorded in file.recordings:
         yield file.name if len(file.recordings) == 1 else _member(file.name, recorded), recorded
@@ -71,7 +71,7 @@ def _member(name: str, recorded: Recorded) -> str:
     return " ".join(timeline for timeline in (name, recorded.host and f"({recorded.host})", day) if timeline)
 
 
-def file_rows(file: FileRead, timelines: Sequence[Timeline], why_not: Mapping[str, str]) -> Iterator[FileRow]:
+def file_rows(file: RecordedFile, timelines: Sequence[Timeline], why_not: Mapping[str, str]) -> Iterator[FileRow]:
     """Yield a file's lines of the table."""
     names = dict(pieces_of(file))
     if not names:

@@ -18,7 +18,7 @@ import numpy as np
 
 from volbench.errors import UsageError
 from volbench.results.recorded.clocks import HOST_SOURCES, VOLUME_SOURCES, on_one_axis
-from volbench.results.recorded.files import FileRead
+from volbench.results.recorded.files import RecordedFile
 from volbench.results.recorded.parsed import DAY_S, Recorded
 from volbench.results.recorded.pt_stalk import Collection
 from volbench.results.recorded.table import FileRow, Timeline, extent_s, file_rows, moment_text, pieces_of
@@ -60,7 +60,7 @@ class Sorted:
     notes: tuple[str, ...]
 
 
-def sort_files(files: Sequence[FileRead], choice: Choice) -> Sorted:
+def sort_files(files: Sequence[RecordedFile], choice: Choice) -> Sorted:
     """Sort files into timelines by what they tell of host, day and time.
 
     Raises UsageError for a host, a day or a zone that the files do not have.

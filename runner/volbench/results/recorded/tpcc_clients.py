@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from volbench.results.recorded.parsed import Recorded, Table, first_lines, number, recorded_of_epochs
+from volbench.results.recorded.parsed import Recorded, SeriesTable, first_lines, number, recorded_of_epochs
 
 _CURRENT = re.compile(
     r"^\[Current\] (?P<kind>[A-Z_]+) +- Takes\(s\): [\d.]+, Count: \d+, TPM: (?P<tpm>[\d.]+),"
@@ -36,7 +36,7 @@ def parse_go_tpc(text: str) -> Recorded:
     The interval is `--interval`, 10 s unless it is set, and no line tells it: `Takes` of a kind begins with its
     first transaction. Old versions have no 95th percentile.
     """
-    table = Table()
+    table = SeriesTable()
     reports: list[dict[str, re.Match[str]]] = [{}]
     for current in filter(None, map(_CURRENT.match, text.splitlines())):
         if current["kind"] in reports[-1]:
@@ -71,7 +71,7 @@ def parse_hammerdb(text: str) -> Recorded:
     moments = [None if matched["at"] is None else _moment(matched["at"]) for matched in matches]
     zones = {moment[1] for moment in moments if moment is not None}
     clocked = bool(matches) and None not in moments and len(zones) == 1
-    table = Table()
+    table = SeriesTable()
     for at, (interval_match, moment) in enumerate(zip(matches, moments, strict=True), start=1):
         tpm = number(interval_match["tpm"])
         t_s = moment[0] if clocked and moment is not None else float(at)
@@ -125,7 +125,7 @@ def parse_tpcc_mysql(text: str) -> Recorded:
 
     A percentile of 0 in an interval without a new order is no latency. The first interval is as long as its end.
     """
-    table, before_s = Table(), 0.0
+    table, before_s = SeriesTable(), 0.0
     for line in text.splitlines():
         matched = _INTERVAL.match(line)
         if matched is None:

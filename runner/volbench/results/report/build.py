@@ -43,7 +43,7 @@ from volbench.results.report.rows.moments import moment_rows
 from volbench.results.report.rows.nodes import declared_placements, hosts_by_volume, node_caveats
 from volbench.results.report.rows.pools import pool_sentences
 from volbench.results.report.rows.prediction import missed_sentences, prediction_rows
-from volbench.results.report.rows.reproduce import Progress, reproduce_lines
+from volbench.results.report.rows.reproduce import IncompleteRun, reproduce_lines
 from volbench.results.report.rows.response import ResponseTables, response_sentences, response_tables
 from volbench.results.report.rows.response_check import disagreement_sentences
 from volbench.results.report.rows.saturation import curve_rows
@@ -63,7 +63,7 @@ from volbench.results.report.rows.verdict.pairs import compared_volumes, run_com
 from volbench.results.report.rows.verdict.purge import purge_caveats
 from volbench.results.report.rows.verdict.summary import Accounts, summarise_run
 from volbench.results.report.rows.verdict.volumes import unavailable_volumes
-from volbench.results.stats.sequential import Level
+from volbench.results.stats.sequential import ErrorLevel
 from volbench.results.store.loaded_run import LoadedRun, load_run
 from volbench.results.store.run_directory import RunDirectory
 
@@ -93,7 +93,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     effects = effect_rows(run, cells)
     budgets = volume_budgets(explained, cells, every)
     spec = run.suite.comparison
-    level = Level(alpha=1 - spec.confidence, sequential=spec.until == "decided")
+    level = ErrorLevel(alpha=1 - spec.confidence, sequential=spec.until == "decided")
     differences = time_difference_rows(budgets, every[0], level) if every else ()
     responses = response_tables(explained, every, {cell.step for cell in cells if cell.parameters.get("rate")})
     sweep = sweep_row(run, effects, explained.findings)
@@ -185,12 +185,12 @@ def _done(loaded: LoadedRun) -> int:
     return sum(result.status == "done" for result in loaded.results)
 
 
-def _progress(loaded: LoadedRun) -> Progress | None:
+def _progress(loaded: LoadedRun) -> IncompleteRun | None:
     """Return what is missing; None of a run that has every cell that it needed."""
     done, planned = _done(loaded), len(loaded.run.cells)
     if done >= planned - len(skipped_cells(loaded.events)):
         return None
-    return Progress(run_id=loaded.run.run_id, done=done, planned=planned)
+    return IncompleteRun(run_id=loaded.run.run_id, done=done, planned=planned)
 
 
 def _warnings(

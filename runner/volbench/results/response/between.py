@@ -37,7 +37,7 @@ import numpy as np
 from volbench.results.response.least_squares import Fit, effects, fit
 from volbench.results.response.left_out import Floats, Ints, less_means
 from volbench.results.response.model import Interval
-from volbench.results.response.samples import Counted, Rows
+from volbench.results.response.samples import Rows, WaitCount
 from volbench.results.stats.student_t import t_quantile
 
 DIFFERENCE_PRIOR = 0.15
@@ -98,7 +98,7 @@ class _Case:
 
 
 def between_intervals(
-    rows: Rows, free: Sequence[str], counted: Mapping[str, Counted], groups: Ints, confidence: float
+    rows: Rows, free: Sequence[str], counted: Mapping[str, WaitCount], groups: Ints, confidence: float
 ) -> list[Interval] | None:
     """Return the slope of each free term; None where the rows do not determine it.
 

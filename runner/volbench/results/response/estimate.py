@@ -44,7 +44,7 @@ from volbench.core.records.steps.oltp import MODULATION_S_MIN
 from volbench.results.response.left_out import Floats
 from volbench.results.response.methods import by_method
 from volbench.results.response.model import NoResponse, Response
-from volbench.results.response.samples import SAMPLES_MIN, CellSamples, Counted
+from volbench.results.response.samples import SAMPLES_MIN, CellSamples, WaitCount
 
 MOVED_MIN = 0.1
 """Of an await's mean, from its 10th to its 90th percentile: what a steady emulated volume moves by chance."""
@@ -200,7 +200,7 @@ def with_one_log(cell: CellSamples) -> CellSamples:
     total = sum(count.low for count in counted)
     shares = [count.low / total for count in counted] if is_counted and total else [0.5, 0.5]
     term_waits = [share * cell.awaits_ms[term] for share, term in zip(shares, LOG_TERMS, strict=True)]
-    together = {LOG_SYNC: Counted(low=total, high=sum(count.high for count in counted))} if is_counted else {}
+    together = {LOG_SYNC: WaitCount(low=total, high=sum(count.high for count in counted))} if is_counted else {}
     signals, signals_seen = (
         [by_term[term] for term in LOG_TERMS if term in by_term] for by_term in (cell.signals, cell.seen_signals)
     )

@@ -33,7 +33,7 @@ BEYOND = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost:
+class LatencySlope:
     """Milliseconds of latency for each millisecond of one await: `value`, and its interval from `low` to `high`.
 
     Args:
@@ -55,7 +55,7 @@ class Cost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Level:
+class VolumeLoad:
     """One volume's load: mean latency of a transaction, and the mean await of each wait, in ms.
 
     Args:
@@ -76,7 +76,7 @@ class Level:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Latency:
+class LatencyEstimate:
     """A latency in ms, with its interval of 95 %."""
 
     value_ms: float
@@ -84,7 +84,7 @@ class Latency:
     high_ms: float
 
 
-def confirmed_costs(response: Response | NoResponse | None) -> tuple[Cost, ...]:
+def confirmed_costs(response: Response | NoResponse | None) -> tuple[LatencySlope, ...]:
     """Return what each wait costs; nothing without a slope that the server's count confirms.
 
     Nothing, too, where a wait has neither such a slope nor a count.
@@ -96,7 +96,7 @@ def confirmed_costs(response: Response | NoResponse | None) -> tuple[Cost, ...]:
     return complete if len(complete) == len(costs) else ()
 
 
-def _cost(slope: Slope) -> Cost | None:
+def _cost(slope: Slope) -> LatencySlope | None:
     if slope.agreement == "agrees":
         value, low, high = slope.value, slope.low, slope.high
     elif slope.counted is not None:
@@ -104,7 +104,7 @@ def _cost(slope: Slope) -> Cost | None:
         value = (low + high) / 2
     else:
         return None
-    return Cost(
+    return LatencySlope(
         term=slope.term,
         value=value,
         low=low,
@@ -114,7 +114,7 @@ def _cost(slope: Slope) -> Cost | None:
     )
 
 
-def levels_of(cells: Sequence[CellSamples], terms: Iterable[str]) -> tuple[Level, ...]:
+def levels_of(cells: Sequence[CellSamples], terms: Iterable[str]) -> tuple[VolumeLoad, ...]:
     """Return the level of each volume and number of threads; not of one on which an await is not known.
 
     Args:
@@ -130,7 +130,9 @@ def levels_of(cells: Sequence[CellSamples], terms: Iterable[str]) -> tuple[Level
     return tuple(level for level in levels if level is not None)
 
 
-def _level(volume: str, threads: int | None, cells: Sequence[CellSamples], terms: Sequence[str]) -> Level | None:
+def _level(
+    volume: str, threads: int | None, cells: Sequence[CellSamples], terms: Sequence[str]
+) -> VolumeLoad | None:
     """Return means over the transactions of all cells."""
     latency_ms = np.concatenate([cell.latency_ms for cell in cells])
     finished = np.concatenate([cell.finished for cell in cells])
@@ -145,7 +147,7 @@ def _level(volume: str, threads: int | None, cells: Sequence[CellSamples], terms
         awaits_ms[term] = float(np.average(await_ms[usable], weights=finished[usable]))
     if not used.any():
         return None
-    return Level(
+    return VolumeLoad(
         volume=volume,
         threads=threads,
         latency_ms=float(np.average(latency_ms[used], weights=finished[used])),
@@ -176,7 +178,7 @@ def _mean_quantiles(cells: Sequence[CellSamples]) -> dict[float, float]:
     return {level: float(np.mean([cell.step_quantiles_ms[level] for cell in cells])) for level in levels}
 
 
-def latency_at(level: Level, costs: Sequence[Cost], awaits_ms: Mapping[str, float]) -> Latency:
+def latency_at(level: VolumeLoad, costs: Sequence[LatencySlope], awaits_ms: Mapping[str, float]) -> LatencyEstimate:
     """Return the mean latency of a transaction with other waiting times; waits that are not named stay.
 
     Of a single cell, whose mean has an error that nothing tells, the interval is that of the costs alone.
@@ -193,4 +195,6 @@ def latency_at(level: Level, costs: Sequence[Cost], awaits_ms: Mapping[str, floa
         value_ms += cost.value * change_ms
         ends = sorted(((cost.low - cost.value) * change_ms, (cost.high - cost.value) * change_ms))
         below, above = below + ends[0] ** 2, above + ends[1] ** 2
-    return Latency(value_ms=value_ms, low_ms=value_ms - math.sqrt(below), high_ms=value_ms + math.sqrt(above))
+    return LatencyEstimate(
+        value_ms=value_ms, low_ms=value_ms - math.sqrt(below), high_ms=value_ms + math.sqrt(above)
+    )

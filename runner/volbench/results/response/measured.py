@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from volbench.results.response.levels import Cost, Level, confirmed_costs, levels_of
+from volbench.results.response.levels import LatencySlope, VolumeLoad, confirmed_costs, levels_of
 from volbench.results.response.model import NoResponse, Response
 from volbench.results.response.samples import CellSamples
 from volbench.results.response.tails import TAIL_LEVELS, TailCheck, tail_check
@@ -21,11 +21,11 @@ class MeasuredResponse:
         tails: by quantile (0.95), how far off it was where it could be looked up.
     """
 
-    costs: tuple[Cost, ...]
-    levels: tuple[Level, ...]
+    costs: tuple[LatencySlope, ...]
+    levels: tuple[VolumeLoad, ...]
     tails: Mapping[float, TailCheck]
 
-    def level(self, volume: str, threads: int | None) -> Level | None:
+    def level(self, volume: str, threads: int | None) -> VolumeLoad | None:
         """Return what was measured on one volume."""
         return next((level for level in self.levels if (level.volume, level.threads) == (volume, threads)), None)
 

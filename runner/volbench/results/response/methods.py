@@ -18,7 +18,7 @@ from volbench.results.response.least_squares import Fit, fit
 from volbench.results.response.left_out import Floats, Ints
 from volbench.results.response.lock_in import locked_fit
 from volbench.results.response.model import Interval, Method, Response, Slope
-from volbench.results.response.samples import WINDOW_INTERVALS, CellSamples, Counted, Rows, rows_of
+from volbench.results.response.samples import WINDOW_INTERVALS, CellSamples, Rows, WaitCount, rows_of
 
 CONFIDENCE = 0.95
 BLOCK_S = 6.0
@@ -101,7 +101,7 @@ def _fitted(rows: Rows, method: Method) -> Response | None:
 def _hulls(
     rows: Rows,
     free: Sequence[str],
-    counted_terms: Mapping[str, Counted],
+    counted_terms: Mapping[str, WaitCount],
     groups: Ints,
     method: Method,
     *,
@@ -155,7 +155,7 @@ def _fit(rows: Rows, latency_ms: Floats, free: Sequence[str], groups: Ints) -> F
     )
 
 
-def _counted(rows: Rows, term: str, groups: Ints, method: Method) -> Counted | None:
+def _counted(rows: Rows, term: str, groups: Ints, method: Method) -> WaitCount | None:
     """Return the slope that the cells' counted waits alone would give; where they differ much, their mean."""
     number = rows.terms.index(term)
     low, high = rows.counted_low[:, number], rows.counted_high[:, number]
@@ -172,15 +172,15 @@ def _counted(rows: Rows, term: str, groups: Ints, method: Method) -> Counted | N
         slope = float(pull[is_known] @ counts[is_known]) / total if total > 0 else mean
         return slope if COUNTS_APART_MAX * slope >= mean and slope <= COUNTS_APART_MAX * mean else mean
 
-    return Counted(low=as_slope(low), high=as_slope(high))
+    return WaitCount(low=as_slope(low), high=as_slope(high))
 
 
-def _middle(counted: Counted | None) -> float:
+def _middle(counted: WaitCount | None) -> float:
     return 0.0 if counted is None else (counted.low + counted.high) / 2
 
 
 def _told_apart(
-    rows: Rows, groups: Ints, counted: Mapping[str, Counted | None], method: Method
+    rows: Rows, groups: Ints, counted: Mapping[str, WaitCount | None], method: Method
 ) -> tuple[list[str], list[str]]:
     """Return terms whose slopes the data tell, and those that move with one of more effect, or of no count."""
 
@@ -205,7 +205,7 @@ def _response(
     intervals: Sequence[Interval],
     free: Sequence[str],
     counted_terms: Sequence[str],
-    counted: Mapping[str, Counted | None],
+    counted: Mapping[str, WaitCount | None],
     method: Method,
     groups: Ints,
 ) -> Response:
@@ -242,7 +242,7 @@ def _slope(
     rows: Rows,
     term: str,
     interval: Interval,
-    counted: Counted | None,
+    counted: WaitCount | None,
     groups: Ints,
     *,
     is_held: bool = False,

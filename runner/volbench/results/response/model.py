@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from volbench.results.response.samples import Counted
+from volbench.results.response.samples import WaitCount
 
 Method = Literal["signal", "within", "between"]
 Agreement = Literal["agrees", "below", "above", "open"]
@@ -43,7 +43,7 @@ class Slope:
     value: float
     low: float
     high: float
-    counted: Counted | None
+    counted: WaitCount | None
     await_ms: float
     moved_ms: tuple[float, float]
     is_held: bool = False

@@ -35,7 +35,7 @@ SAMPLES_MIN = 6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counted:
+class WaitCount:
     """How often a transaction waits for an operation, as the server counts: from `low` to `high` times.
 
     They differ for log syncs: a commit waits for its own sync, and at most for all of one that was under way; and
@@ -73,7 +73,7 @@ class CellSamples:
     latency_ms: Floats
     finished: Floats
     awaits_ms: Mapping[str, Floats]
-    counted: Mapping[str, Counted]
+    counted: Mapping[str, WaitCount]
     signals: Mapping[str, Floats] = field(default_factory=dict)
     seen_signals: Mapping[str, Floats] = field(default_factory=dict)
     slots: Ints | None = None

@@ -19,7 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from volbench.results.response.levels import Cost, Latency, Level, latency_at
+from volbench.results.response.levels import LatencyEstimate, LatencySlope, VolumeLoad, latency_at
 
 ERROR_MAX = 0.25
 """Largest held-out error, as a share of what was measured, up to which a percentile is printed."""
@@ -45,7 +45,7 @@ class TailCheck:
         return max(map(abs, self.errors), default=math.inf)
 
 
-def tail_check(levels: Sequence[Level], costs: Sequence[Cost], quantile: float) -> TailCheck:
+def tail_check(levels: Sequence[VolumeLoad], costs: Sequence[LatencySlope], quantile: float) -> TailCheck:
     """Return the held-out check of one percentile.
 
     Args:
@@ -80,7 +80,9 @@ def tail_check(levels: Sequence[Level], costs: Sequence[Cost], quantile: float) 
     return TailCheck(statistic=statistic, errors=check.errors, reason=reason)
 
 
-def tail_at(level: Level, check: TailCheck, quantile: float, latency: Latency) -> Latency | None:
+def tail_at(
+    level: VolumeLoad, check: TailCheck, quantile: float, latency: LatencyEstimate
+) -> LatencyEstimate | None:
     """Return a percentile where the mean latency is another one; None where the check does not allow it.
 
     Its interval is that of the mean, widened on both sides by the largest held-out error.
@@ -88,12 +90,12 @@ def tail_at(level: Level, check: TailCheck, quantile: float, latency: Latency) -
     if check.reason or quantile not in level.quantiles_ms or latency.low_ms <= 0:
         return None
     times = level.quantiles_ms[quantile] / level.latency_ms
-    return Latency(
+    return LatencyEstimate(
         value_ms=times * latency.value_ms,
         low_ms=times * latency.low_ms * (1 - check.error_max),
         high_ms=times * latency.high_ms * (1 + check.error_max),
     )
 
 
-def _nearest(levels: Sequence[Level], latency_ms: float) -> Level | None:
+def _nearest(levels: Sequence[VolumeLoad], latency_ms: float) -> VolumeLoad | None:
     return min(levels, key=lambda level: abs(math.log(level.latency_ms / latency_ms)), default=None)

@@ -19,7 +19,7 @@ from volbench.core.base.text import counted
 from volbench.errors import MissingPrerequisite, Refused, UsageError
 from volbench.results.site import pages
 from volbench.results.site.board import Board, RefusedPack, pack_files, read_board
-from volbench.results.site.history import RECENT_RUNS, ChangeCache, History, histories
+from volbench.results.site.history import RECENT_RUNS, ChangeCache, MetricHistory, histories
 from volbench.results.site.index import Index, IndexedRun, read_index
 from volbench.results.site.junit import junit, regression_text
 from volbench.results.site.pair import markdown, side_by_side
@@ -185,7 +185,7 @@ def _write_pages(
     writer: _Writer,
     index: Index,
     summaries: dict[str, RunSummary],
-    all_histories: Sequence[History],
+    all_histories: Sequence[MetricHistory],
     *,
     results: Path,
     recent: int,
@@ -198,7 +198,7 @@ def _write_pages(
         name, digest = f"data/{run.name}.js", _digest(repr((pages.version(), run.stamp)).encode())
         if run.summary is not None and not writer.is_current(name, digest):
             writer.write(name, pages.run_data(run.name, run.summary), digest=digest)
-    by_page: dict[str, list[History]] = {}
+    by_page: dict[str, list[MetricHistory]] = {}
     for history in all_histories:
         by_page.setdefault(pages.history_page_name(history), []).append(history)
     for page, group in by_page.items():

@@ -17,7 +17,7 @@ RECENT_RUNS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class HistoryPoint:
     """One run of a history: the median over its cells, and their range."""
 
     run: str
@@ -29,7 +29,7 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
-class History:
+class MetricHistory:
     """One metric over the runs of a suite, oldest first.
 
     Args:
@@ -40,7 +40,7 @@ class History:
 
     suite: str
     group: MetricGroup
-    points: tuple[Point, ...]
+    points: tuple[HistoryPoint, ...]
     changes: tuple[ChangePoint, ...]
 
     @property
@@ -82,7 +82,7 @@ class ChangeCache:
 
 def histories(
     runs: Iterable[RunSummary], *, names: Sequence[str], cache: ChangeCache | None = None
-) -> tuple[History, ...]:
+) -> tuple[MetricHistory, ...]:
     """Return the histories of the primary metrics, by suite, volume, step, parameters and metric.
 
     Args:
@@ -91,7 +91,7 @@ def histories(
         cache: of change points.
     """
     cache = cache or ChangeCache({})
-    points: dict[tuple[str, ...], list[Point]] = {}
+    points: dict[tuple[str, ...], list[HistoryPoint]] = {}
     groups: dict[tuple[str, ...], MetricGroup] = {}
     for name, run in zip(names, runs, strict=True):
         for group in run.groups if run.complete else ():
@@ -100,7 +100,7 @@ def histories(
                 groups[key] = group
                 points.setdefault(key, []).append(_point(name, run, group))
     return tuple(
-        History(
+        MetricHistory(
             suite=key[0],
             group=groups[key],
             points=tuple(points[key]),
@@ -114,8 +114,8 @@ def histories(
     )
 
 
-def _point(name: str, run: RunSummary, group: MetricGroup) -> Point:
-    return Point(
+def _point(name: str, run: RunSummary, group: MetricGroup) -> HistoryPoint:
+    return HistoryPoint(
         run=name,
         started_at=run.started_at,
         value=median(group.values),

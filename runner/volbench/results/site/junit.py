@@ -8,10 +8,10 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from volbench.core.base.text import change, counted, quantity
 from volbench.results.report import wording
 from volbench.results.report.formats.junit import clean
-from volbench.results.site.history import RECENT_RUNS, History
+from volbench.results.site.history import RECENT_RUNS, MetricHistory
 
 
-def junit(histories: Sequence[History], *, recent: int = RECENT_RUNS) -> str:
+def junit(histories: Sequence[MetricHistory], *, recent: int = RECENT_RUNS) -> str:
     """Return the XML. A history too short for a change point is skipped: it proves nothing.
 
     Args:
@@ -46,7 +46,7 @@ RUNS_NEEDED = 10
 """Five runs before and five after, all worse, are the fewest whose best split has a p-value below 1 %."""
 
 
-def regression_text(history: History, *, recent: int = RECENT_RUNS) -> str:
+def regression_text(history: MetricHistory, *, recent: int = RECENT_RUNS) -> str:
     """Return one sentence on a regression; empty without one."""
     point = history.regression(recent)
     if point is None:

@@ -20,10 +20,10 @@ from volbench.results.report.formats.engine import page_engine
 from volbench.results.report.formats.template import keep_units_together
 from volbench.results.site.board import Board
 from volbench.results.site.change_points import ALPHA
-from volbench.results.site.history import MARGIN, History
+from volbench.results.site.history import MARGIN, MetricHistory
 from volbench.results.site.index import Index
 from volbench.results.site.junit import RUNS_NEEDED, regression_text
-from volbench.results.site.pair import Pair, differing_settings
+from volbench.results.site.pair import RunPair, differing_settings
 from volbench.results.site.summary import RunSummary
 
 CHARTS_VERSION = 2
@@ -88,7 +88,7 @@ def run_data(name: str, run: RunSummary) -> str:
     return f"volbenchRun({json.dumps(content)});\n"
 
 
-def history_page_name(history: History) -> str:
+def history_page_name(history: MetricHistory) -> str:
     """Return the file of a suite on a volume; two names that read alike do not share one."""
     names = f"{history.suite} {history.group.volume}"
     readable = re.sub(r"[^A-Za-z0-9]+", "-", names).strip("-")[:60]
@@ -102,7 +102,7 @@ def pair_page_name(first: str, second: str) -> str:
 
 def index_page(
     index: Index,
-    by_page: Mapping[str, Sequence[History]],
+    by_page: Mapping[str, Sequence[MetricHistory]],
     *,
     recent: int,
     reports: str | None,
@@ -144,7 +144,7 @@ def index_page(
     )
 
 
-def history_page(group: Sequence[History], summaries: Mapping[str, RunSummary], *, recent: int) -> str:
+def history_page(group: Sequence[MetricHistory], summaries: Mapping[str, RunSummary], *, recent: int) -> str:
     """Return the page of a suite on a volume: a chart, change points and settings for each metric."""
     sections = [
         {
@@ -169,7 +169,7 @@ def history_page(group: Sequence[History], summaries: Mapping[str, RunSummary], 
     )
 
 
-def pair_page(pair: Pair) -> str:
+def pair_page(pair: RunPair) -> str:
     """Return two runs side by side."""
     return _page("pair.html.j2", root="../", pair=pair)
 
@@ -192,7 +192,7 @@ def compare_page() -> str:
     return _page("compare.html.j2", root="")
 
 
-def chart(history: History) -> Chart:
+def chart(history: MetricHistory) -> Chart:
     """Return a history's shapes; the axis begins at zero unless that would flatten everything."""
     unit, points = history.group.unit, history.points
     low, high = min(point.low for point in points), max(point.high for point in points)
@@ -229,7 +229,7 @@ def chart(history: History) -> Chart:
     )
 
 
-def _change(history: History, number: int, summaries: Mapping[str, RunSummary]) -> dict[str, Any]:
+def _change(history: MetricHistory, number: int, summaries: Mapping[str, RunSummary]) -> dict[str, Any]:
     change = history.changes[number]
     before, after = history.points[change.index - 1], history.points[change.index]
     direction = "worse" if history.is_worse(change) else "better"
@@ -245,7 +245,7 @@ def _change(history: History, number: int, summaries: Mapping[str, RunSummary]) 
     }
 
 
-def _page_row(page: str, group: Sequence[History]) -> dict[str, Any]:
+def _page_row(page: str, group: Sequence[MetricHistory]) -> dict[str, Any]:
     latest: dict[str, str] = {}
     has_steps = len({history.group.step for history in group}) > 1
     for history in group:

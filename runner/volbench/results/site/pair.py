@@ -44,7 +44,7 @@ class PairRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pair:
+class RunPair:
     """Two runs side by side."""
 
     first: str
@@ -55,14 +55,14 @@ class Pair:
     only_second: tuple[str, ...]
 
 
-def side_by_side(names: tuple[str, str], first: RunSummary, second: RunSummary) -> Pair:
+def side_by_side(names: tuple[str, str], first: RunSummary, second: RunSummary) -> RunPair:
     """Compare two runs as they are; what only one of them measured is listed by name.
 
     Args:
         names: of the runs' directories.
     """
     first_groups, second_groups = ({group.key: group for group in run.groups} for run in (first, second))
-    return Pair(
+    return RunPair(
         first=names[0],
         second=names[1],
         rows=_rows([(first_groups[key], second_groups[key]) for key in first_groups if key in second_groups]),
@@ -79,7 +79,7 @@ def differing_settings(first: RunSummary, second: RunSummary) -> tuple[tuple[str
     return tuple(row for row in rows if row[1] != row[2])
 
 
-def markdown(pair: Pair) -> str:
+def markdown(pair: RunPair) -> str:
     """Return the pair for a pull request: primary metrics, then the settings that differ."""
     lines = [
         f"### volbench: {_escaped(pair.second)} against {_escaped(pair.first)}",

@@ -22,7 +22,7 @@ CELLS_MIN = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Level:
+class CellMean:
     """Geometric mean over cells, with its interval; None with a single cell."""
 
     value: float
@@ -30,12 +30,12 @@ class Level:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CurvePoint:
+class DepthPoint:
     """One depth: requests under way, throughput per second, mean latency in ms, over `cells` cells."""
 
     depth: int
-    iops: Level
-    latency_ms: Level
+    iops: CellMean
+    latency_ms: CellMean
     cells: int
 
 
@@ -48,23 +48,23 @@ class Knee:
     alone_ms: float
 
 
-def level(values: Sequence[float], *, confidence: float = 0.95) -> Level:
+def level(values: Sequence[float], *, confidence: float = 0.95) -> CellMean:
     """Geometric mean and Student's interval of logs. Raises ValueError for values that have no log."""
     logs = [math.log(value) for value in values]
     centre = fmean(logs)
     if len(logs) < CELLS_MIN:
-        return Level(value=math.exp(centre), ci=None)
+        return CellMean(value=math.exp(centre), ci=None)
     reach = t_quantile((1 + confidence) / 2, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
-    return Level(value=math.exp(centre), ci=(math.exp(centre - reach), math.exp(centre + reach)))
+    return CellMean(value=math.exp(centre), ci=(math.exp(centre - reach), math.exp(centre + reach)))
 
 
-def curve(cells: Mapping[int, Sequence[tuple[float, float]]], *, confidence: float = 0.95) -> list[CurvePoint]:
+def curve(cells: Mapping[int, Sequence[tuple[float, float]]], *, confidence: float = 0.95) -> list[DepthPoint]:
     """Points by depth from (throughput, latency in ms) of each cell.
 
     Left out are depths without a cell, and those at which a cell finished nothing: no geometric mean has that.
     """
     return [
-        CurvePoint(
+        DepthPoint(
             depth=depth,
             iops=level([iops for iops, _ in pairs], confidence=confidence),
             latency_ms=level([latency_ms for _, latency_ms in pairs], confidence=confidence),
@@ -75,7 +75,7 @@ def curve(cells: Mapping[int, Sequence[tuple[float, float]]], *, confidence: flo
     ]
 
 
-def knee(points: Sequence[CurvePoint]) -> Knee | None:
+def knee(points: Sequence[DepthPoint]) -> Knee | None:
     """The knee; None when depth 1 was not measured, or throughput still grows at the largest depth."""
     if len(points) < 3 or points[0].depth != 1:
         return None

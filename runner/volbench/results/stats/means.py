@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volbench.results.stats.statistics import SPREAD_RATIO_MAX, WELCH_FACTOR, Shift
-from volbench.results.stats.t_tests import Change, TTest, smallest
+from volbench.results.stats.t_tests import TestedChange, TTest, smallest
 
 PAIRS_MIN = 3
 LEAST_DEVIATION = 1e-6
@@ -80,7 +80,7 @@ def resolved_by(metric: str) -> float:
 
 def mean_difference(
     baseline: Sequence[float], candidate: Sequence[float], pairs: Pairs, *, alpha: float, factor: float = TWO_TESTS
-) -> Change:
+) -> TestedChange:
     """Return the difference of the means, candidate - baseline, as `mean_shift` does the ratio; zeros are allowed.
 
     Raises ValueError for fewer than two values of a side.
@@ -112,7 +112,9 @@ def block_pairs(baseline: Sequence[int | None], candidate: Sequence[int | None])
     ]
 
 
-def shift_of_logs(change: Change, *, alpha: float, runs: tuple[int, int], spread_ratio: float | None) -> Shift:
+def shift_of_logs(
+    change: TestedChange, *, alpha: float, runs: tuple[int, int], spread_ratio: float | None
+) -> Shift:
     """Return a change of logs as the shift of a ratio."""
     return Shift(
         ratio=math.exp(change.change),
@@ -127,7 +129,7 @@ def shift_of_logs(change: Change, *, alpha: float, runs: tuple[int, int], spread
     )
 
 
-def _change(x: Floats, y: Floats, pairs: Pairs, alpha: float, factor: float, least: float) -> Change:
+def _change(x: Floats, y: Floats, pairs: Pairs, alpha: float, factor: float, least: float) -> TestedChange:
     tests = [_welch(x, y, least)]
     if len(pairs) >= PAIRS_MIN:
         tests.append(_paired(x, y, pairs, least))

@@ -80,7 +80,7 @@ def confidence_of_all(confidence: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Level:
+class ErrorLevel:
     """How much error comparisons may make: the family-wise `alpha`, or that of a look at so many cells."""
 
     alpha: float = 0.05
@@ -97,5 +97,5 @@ class Level:
         return [FIRST_WEIGHT, *[(1 - FIRST_WEIGHT) / (metrics - 1)] * (metrics - 1)]
 
 
-FIXED_LEVEL = Level()
+FIXED_LEVEL = ErrorLevel()
 """Of a run with a fixed number of cells, at an error of 5 %."""

@@ -27,7 +27,7 @@ class TTest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class TestedChange:
     """What several tests say together: the change of the one that counts, and what none of them refuses."""
 
     change: float
@@ -36,7 +36,7 @@ class Change:
     p_value: float
 
 
-def smallest(tests: Sequence[TTest], *, alpha: float, factor: float) -> Change:
+def smallest(tests: Sequence[TTest], *, alpha: float, factor: float) -> TestedChange:
     """Return what the test with the smallest p says, with p times `factor`, and the changes that no test refuses.
 
     The interval excludes 0 exactly when p is below alpha.
@@ -44,7 +44,7 @@ def smallest(tests: Sequence[TTest], *, alpha: float, factor: float) -> Change:
     deciding = min(tests, key=lambda test: test.p_value(factor))
     ends = [test.interval(alpha, factor) for test in tests]
     low, high = max(low for low, _ in ends), min(high for _, high in ends)
-    return Change(
+    return TestedChange(
         change=deciding.change,
         low=min(low, deciding.change),
         high=max(high, deciding.change),

@@ -28,7 +28,7 @@ _FOOTERS = Structs(
 _PAGES = Structs({2: {}, 3: {}, 5: {1: {}}, 7: {1: {}}, 8: {1: {}}})
 
 
-class Chunk(NamedTuple):
+class ColumnChunk(NamedTuple):
     """One column of one row group, as the footer describes it; `bytes` are decompressed."""
 
     values: int
@@ -42,7 +42,7 @@ class RowGroup(NamedTuple):
 
     rows: int
     bytes: int
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[ColumnChunk, ...]
 
 
 class Footer(NamedTuple):
@@ -115,7 +115,7 @@ def read_footer(file: ParquetBytes, *, groups_max: int) -> Footer:
     return Footer(rows, tuple(groups), description)
 
 
-def pages(file: ParquetBytes, chunk: Chunk) -> Iterator[Page]:
+def pages(file: ParquetBytes, chunk: ColumnChunk) -> Iterator[Page]:
     """Yield what each page's header of a chunk states, without reading the page. Raises BadMetadata, OSError."""
     at, end = chunk.first_page, chunk.first_page + chunk.compressed_bytes
     while at < end:
@@ -142,10 +142,10 @@ def _page_header(file: ParquetBytes, at: int) -> tuple[Struct, int]:
             return header, end - start
 
 
-def _chunk(value: Value) -> Chunk:
+def _chunk(value: Value) -> ColumnChunk:
     metadata = _struct(value)
     pages_at = [_number(metadata[field]) for field in (9, 11) if metadata.get(field) is not None]
-    return Chunk(
+    return ColumnChunk(
         values=_number(metadata.get(5)),
         bytes=_number(metadata.get(6)),
         compressed_bytes=_number(metadata.get(7)),

@@ -21,7 +21,7 @@ from volbench.results.store.files import open_file
 from volbench.results.store.footer import (
     FOOTER_BYTES_MAX,
     PAGES_MAX,
-    Chunk,
+    ColumnChunk,
     ParquetBytes,
     pages,
     read_footer,
@@ -229,7 +229,7 @@ def _check_sizes(path: Path, file: ParquetBytes, *, are_pages_checked: bool = Tr
     return footer.description
 
 
-def _check_pages(path: Path, file: ParquetBytes, chunk: Chunk, number: int, pages_max: int) -> int:
+def _check_pages(path: Path, file: ParquetBytes, chunk: ColumnChunk, number: int, pages_max: int) -> int:
     """Check the pages of a column, which state their sizes once more, and return how many they are."""
     count = decompressed = 0
     for page in pages(file, chunk):

@@ -30,7 +30,7 @@ class BadMetadata(Exception):
     """The bytes are no Parquet metadata."""
 
 
-class Reading(NamedTuple):
+class ThriftStruct(NamedTuple):
     """The wanted fields of a struct by their numbers, where it ends, and the bytes of its other fields."""
 
     values: Struct
@@ -59,14 +59,14 @@ class Structs:
         self._layouts: list[_Layout] = []
         self._decoded = self._learnt = 0
 
-    def read(self, data: bytes, at: int) -> Reading:
+    def read(self, data: bytes, at: int) -> ThriftStruct:
         """Return what is wanted of the struct that begins at a place. Raises BadMetadata."""
         for layout in self._layouts:
             if match := layout.pattern.match(data, at):
                 if layout is not self._layouts[0]:
                     self._layouts = [layout, *(entry for entry in self._layouts if entry is not layout)]
                 numbers = [_number(text) for text in match.groups()]
-                return Reading(_filled(layout.values, numbers), match.end(), layout.remainder)
+                return ThriftStruct(_filled(layout.values, numbers), match.end(), layout.remainder)
         decoder = _Decoder(data)
         values, end = decoder.struct(at, self._fields)
         remainder = decoder.remainder(at, self._fields) if self._is_remainder_wanted else b""
@@ -75,7 +75,7 @@ class Structs:
             self._learnt += 1
             layout = _Learner(data, self._fields, self._is_remainder_wanted).layout(at)
             self._layouts = [layout, *self._layouts[: _LAYOUTS_MAX - 1]]
-        return Reading(values, end, remainder)
+        return ThriftStruct(values, end, remainder)
 
 
 def _number(text: bytes) -> int:

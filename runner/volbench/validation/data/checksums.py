@@ -22,7 +22,7 @@ from volbench.validation.data.chunks import (
     size_query,
 )
 from volbench.validation.data.row_sql import printed_float, row_text
-from volbench.validation.data.table import Column, Table, quoted_name
+from volbench.validation.data.table import Column, ComparedTable, quoted_name
 from volbench.validation.data.throttle import Throttle
 from volbench.validation.source.server import SqlReader
 
@@ -60,7 +60,7 @@ class _Differences:
     all_counted: bool = True
 
 
-def tables_of(source: Inventory, candidate: Inventory) -> list[Table]:
+def tables_of(source: Inventory, candidate: Inventory) -> list[ComparedTable]:
     """Return the tables and columns that both sides have, without JSON columns that are text on the other side."""
     labels = source["table"].keys() & candidate["table"].keys()
     source_columns, candidate_columns = (_columns_by_table(side, labels) for side in (source, candidate))
@@ -71,7 +71,7 @@ def tables_of(source: Inventory, candidate: Inventory) -> list[Table]:
 def compare_tables(
     source: SqlReader,
     candidate: SqlReader,
-    tables: Sequence[Table],
+    tables: Sequence[ComparedTable],
     progress: Callable[[str, float], None],
     *,
     pairs: Sequence[Pair] = (),
@@ -101,7 +101,7 @@ def compare_tables(
 class _Begun:
     """A table whose chunks are being read: sums of those that were, and those that are, in order."""
 
-    table: Table
+    table: ComparedTable
     too_large: str | None = None
     rows: tuple[int, int] = (0, 0)
     chunks: int = 0
@@ -128,7 +128,7 @@ class _Begun:
 
 @reads_answers("rows")
 def _begin(
-    source: SqlReader, candidate: SqlReader, table: Table, throttle: Throttle, readers: ChunkReaders
+    source: SqlReader, candidate: SqlReader, table: ComparedTable, throttle: Throttle, readers: ChunkReaders
 ) -> _Begun:
     begun, pace = _Begun(table, too_large=_too_large_without_key(source, candidate, table)), Pace()
     if begun.too_large is None:
@@ -168,7 +168,7 @@ def _compared(source: SqlReader, candidate: SqlReader, begun: _Begun, *, values:
 
 
 @reads_answers("sizes")
-def _too_large_without_key(source: SqlReader, candidate: SqlReader, table: Table) -> str | None:
+def _too_large_without_key(source: SqlReader, candidate: SqlReader, table: ComparedTable) -> str | None:
     """Return why a table that no key divides is not read, or None where one statement reads it soon enough."""
     if divisible_key(table):
         return None
@@ -182,7 +182,7 @@ def _too_large_without_key(source: SqlReader, candidate: SqlReader, table: Table
 
 
 def _differences(
-    source: SqlReader, candidate: SqlReader, table: Table, differing: Sequence[str], *, values: bool
+    source: SqlReader, candidate: SqlReader, table: ComparedTable, differing: Sequence[str], *, values: bool
 ) -> _Differences:
     """Return the first differing rows by their key, and the number of them; without a key only that rows differ."""
     if not table.key:
@@ -206,7 +206,9 @@ def _differences(
     return _Differences(texts=tuple(texts), rows=count, all_counted=all_counted)
 
 
-def _different_rows(source: SqlReader, candidate: SqlReader, table: Table, where: str) -> tuple[list[str], bool]:
+def _different_rows(
+    source: SqlReader, candidate: SqlReader, table: ComparedTable, where: str
+) -> tuple[list[str], bool]:
     """Return a text for each differing row of a chunk, and whether all rows of the chunk were read."""
     keys = ", ".join(quoted_name(name) for name in table.key)
     floats = {column.name for column in table.columns if column.base_type == "float"}
@@ -262,7 +264,7 @@ def _primary_keys(side: Inventory) -> defaultdict[str, list[str]]:
 
 def _table(
     label: str, source: Mapping[str, Attributes], candidate: Mapping[str, Attributes], key: Sequence[str]
-) -> Table:
+) -> ComparedTable:
     schema, _, name = label.partition(".")
     shared = [(column, source[column], candidate[column]) for column in source if column in candidate]
     json_mismatch = tuple(
@@ -275,7 +277,7 @@ def _table(
         for column, source_side, candidate_side in shared
         if column not in json_mismatch
     )
-    return Table(schema=schema, name=name, columns=columns, key=tuple(key), incomparable=json_mismatch)
+    return ComparedTable(schema=schema, name=name, columns=columns, key=tuple(key), incomparable=json_mismatch)
 
 
 def _column(name: str, source_side: Attributes, candidate_side: Attributes) -> Column:

@@ -23,7 +23,7 @@ from volbench.machine.engine.connection import Account
 from volbench.validation.catalog.inventory import is_mariadb
 from volbench.validation.data.chunks import ROWS_MIN, STATEMENT_S_MAX, Chunk, Pace, chunks_of
 from volbench.validation.data.row_sql import chunk_query
-from volbench.validation.data.table import Table
+from volbench.validation.data.table import ComparedTable
 from volbench.validation.source.server import ReadOnlyServer, Rows, SqlReader, read_only
 
 BOUNDS = (
@@ -114,7 +114,7 @@ def on_both(source: SqlReader, candidate: SqlReader, sql: str) -> tuple[Rows, Ro
 
 
 @reads_answers("rows")
-def sums_of(pair: Pair, table: Table, chunk: Chunk, pace: Pace) -> list[Sums] | None:
+def sums_of(pair: Pair, table: ComparedTable, chunk: Chunk, pace: Pace) -> list[Sums] | None:
     """Return the sums of a chunk, in parts where it takes too long as a whole; None where its parts do, too.
 
     The pace learns how long the chunk took.
@@ -131,7 +131,7 @@ def sums_of(pair: Pair, table: Table, chunk: Chunk, pace: Pace) -> list[Sums] | 
     return [Sums(where=chunk.where, source=source, candidate=candidate)]
 
 
-def _sums_of_chunks(pair: Pair, table: Table, chunk: Chunk) -> list[Sums] | None:
+def _sums_of_chunks(pair: Pair, table: ComparedTable, chunk: Chunk) -> list[Sums] | None:
     if not chunk.is_divisible or chunk.rows <= ROWS_MIN:
         return None
     sums: list[Sums] = []

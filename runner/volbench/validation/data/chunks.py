@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from volbench.validation.data.table import BYTES, STRINGS, Column, Table, quoted_name
+from volbench.validation.data.table import BYTES, STRINGS, Column, ComparedTable, quoted_name
 from volbench.validation.source.server import Rows, SqlReader
 
 CHUNK_ROWS = 100_000
@@ -61,7 +61,7 @@ class Chunk:
     is_divisible: bool = True
 
 
-def divisible_key(table: Table) -> tuple[Column, ...]:
+def divisible_key(table: ComparedTable) -> tuple[Column, ...]:
     """Return the first columns of the key that both servers sort alike; none where the table cannot be divided."""
     columns = {column.name: column for column in table.columns}
     key = (columns[name] for name in table.key if name in columns)
@@ -69,7 +69,7 @@ def divisible_key(table: Table) -> tuple[Column, ...]:
 
 
 def chunks_of(
-    sides: Sequence[SqlReader], table: Table, pace: Pace, *, within: Chunk | None = None
+    sides: Sequence[SqlReader], table: ComparedTable, pace: Pace, *, within: Chunk | None = None
 ) -> Iterator[Chunk]:
     """Yield chunks that divide the rows of each side, each row in one of them.
 
@@ -97,7 +97,7 @@ def chunks_of(
     yield Chunk(where=_between(key, low, end), rows=pace.rows, low=low, high=end, is_divisible=bool(key))
 
 
-def size_query(table: Table) -> str:
+def size_query(table: ComparedTable) -> str:
     """Return the query for the bytes of a table's data, as the server estimates them."""
     schema, name = (_text(text) for text in (table.schema, table.name))
     return (
@@ -107,7 +107,7 @@ def size_query(table: Table) -> str:
 
 
 def bound_query(
-    table: Table, key: Sequence[Column], low: Bound | None, rows: int, *, end: Bound | None = None
+    table: ComparedTable, key: Sequence[Column], low: Bound | None, rows: int, *, end: Bound | None = None
 ) -> str:
     """Return the query for the key that is so many rows further, up to an end."""
     names = ", ".join(quoted_name(column.name) for column in key)
@@ -119,7 +119,11 @@ def bound_query(
 
 
 def _next_bound(
-    side: SqlReader, table: Table, key: Sequence[Column], between: tuple[Bound | None, Bound | None], rows: int
+    side: SqlReader,
+    table: ComparedTable,
+    key: Sequence[Column],
+    between: tuple[Bound | None, Bound | None],
+    rows: int,
 ) -> Bound | None:
     low, end = between
     answer: Rows = side.query(bound_query(table, key, low, rows, end=end))

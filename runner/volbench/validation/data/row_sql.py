@@ -10,7 +10,7 @@ CRC32, is faster, and does not change when two rows exchange values of equal len
 
 from __future__ import annotations
 
-from volbench.validation.data.table import BYTES, STRINGS, Column, Table, quoted_name
+from volbench.validation.data.table import BYTES, STRINGS, Column, ComparedTable, quoted_name
 
 _IN_HEX = (
     "bit",
@@ -27,7 +27,7 @@ _IN_HEX = (
 _CONVERTED = (*STRINGS, "enum", "set", "json")
 
 
-def row_text(table: Table) -> str:
+def row_text(table: ComparedTable) -> str:
     """Return the SQL expression of a row's text."""
     texts = [_column_text(column) for column in table.columns] or ["''"]
     nulls = ", ".join(f"ISNULL({quoted_name(column.name)})" for column in table.columns if column.nullable)
@@ -35,7 +35,7 @@ def row_text(table: Table) -> str:
     return f"CONCAT_WS('#', {', '.join(texts)})"
 
 
-def chunk_query(table: Table, where: str) -> str:
+def chunk_query(table: ComparedTable, where: str) -> str:
     """Return the query for number of rows and sum of a chunk."""
     row_bits = f"CAST(CONV(LEFT(SHA2({row_text(table)}, 256), 16), 16, 10) AS UNSIGNED)"
     return f"SELECT COUNT(*), COALESCE(SUM({row_bits}), 0) FROM {table.quoted} WHERE {where}"

@@ -33,7 +33,7 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class ComparedTable:
     """A table to compare: columns, key, and columns that are not comparable."""
 
     schema: str

@@ -21,7 +21,7 @@ from volbench.measure.workload.replay.schedule import WRITES
 from volbench.results.credits.forecast import Forecast, forecast
 from volbench.results.credits.work import DEFAULT_IO_BYTES, constant
 from volbench.results.stats.linear import t_quantile
-from volbench.validation.replay.io_meter import Count
+from volbench.validation.replay.io_meter import IoCounters
 from volbench.validation.verdict import decide_check, undecided
 
 ALPHA = 0.05
@@ -55,7 +55,7 @@ def candidate_limits(plan: BurstPlan) -> Limits:
     return limits_of(resolve_spec(plan.volume, name="burst.volume"))
 
 
-def measure_demand(counts: Sequence[Count], replay: Replayed) -> IoDemand | None:
+def measure_demand(counts: Sequence[IoCounters], replay: Replayed) -> IoDemand | None:
     """Return the I/O demand of the log at its own speed; None where the replay was too short.
 
     A replay that fell behind spreads the same requests over more time, so they are divided by the log's time.
@@ -142,7 +142,7 @@ def _half_width(rates: Sequence[float]) -> float:
     return t_quantile(1 - ALPHA / 2, BLOCKS - 1) * stdev(rates) / math.sqrt(BLOCKS)
 
 
-def _block_rates(counts: Sequence[Count]) -> list[float]:
+def _block_rates(counts: Sequence[IoCounters]) -> list[float]:
     """Return requests a second of blocks of equally many readings."""
     edges = [counts[round(number * (len(counts) - 1) / BLOCKS)] for number in range(BLOCKS + 1)]
     return [
@@ -151,7 +151,7 @@ def _block_rates(counts: Sequence[Count]) -> list[float]:
     ]
 
 
-def _counters_reset(counts: Sequence[Count]) -> bool:
+def _counters_reset(counts: Sequence[IoCounters]) -> bool:
     """Return whether counters decreased: another server or device."""
     return any(after.reads < before.reads or after.writes < before.writes for before, after in pairwise(counts))
 

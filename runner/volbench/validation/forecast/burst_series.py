@@ -13,7 +13,7 @@ from volbench.core.base.text import duration, number, percent
 from volbench.core.profile.limits import Limits
 from volbench.core.records.validation.plan import BurstPlan
 from volbench.core.records.validation.result import BurstOutlook, CheckRow
-from volbench.results.credits.balance import Replay, replay
+from volbench.results.credits.balance import BalanceSimulation, replay
 from volbench.results.credits.forecast import main_bucket
 from volbench.results.credits.history import Defaults, History
 from volbench.results.credits.sources import read_history
@@ -47,8 +47,8 @@ class CreditSimulation:
     history: History
     work: Work
     limits: Limits
-    best_case: Replay
-    worst_case: Replay
+    best_case: BalanceSimulation
+    worst_case: BalanceSimulation
 
     @property
     def seconds(self) -> float:
@@ -145,15 +145,15 @@ def _repeated(work: Work, plan: BurstPlan) -> Work:
     )
 
 
-def _is_sustained(simulated: Replay) -> bool:
+def _is_sustained(simulated: BalanceSimulation) -> bool:
     return not simulated.capped.any() and not simulated.throttled_s.any()
 
 
-def _runway_s(simulated: Replay) -> float | None:
+def _runway_s(simulated: BalanceSimulation) -> float | None:
     return min((at_s for at_s in simulated.exhausted_after_s if at_s is not None), default=None)
 
 
-def _served(work: Work, simulated: Replay) -> float:
+def _served(work: Work, simulated: BalanceSimulation) -> float:
     requests = work.iops * work.interval_s
     return float((requests * simulated.served).sum() / requests.sum()) if requests.sum() else 1.0
 

@@ -14,7 +14,13 @@ from volbench.core.records.validation.plan import ReplayPlan
 from volbench.core.records.validation.result import CheckRow, ReplayClass, Replayed
 from volbench.machine.engine.connection import Account
 from volbench.measure.workload.replay.schedule import Schedule, schedule
-from volbench.measure.workload.replay.sending import NOT_SENT, Execution, Machine, WorkerResult, send_with_cpu_watch
+from volbench.measure.workload.replay.sending import (
+    NOT_SENT,
+    ExecutedStatement,
+    Machine,
+    WorkerResult,
+    send_with_cpu_watch,
+)
 from volbench.measure.workload.replay.slowlog import appended_meanwhile, slow_log
 from volbench.validation.replay.slowdown import ALLOWANCE_MS, LEVELS, STATEMENTS_MIN, SlowdownLimit, rank
 from volbench.validation.verdict import decide_check
@@ -271,12 +277,12 @@ def _notes(outcome: Replayed, plan: ReplayPlan) -> Iterator[str]:
 
 def _classes(
     fingerprints: Sequence[str],
-    executions: Sequence[Execution],
+    executions: Sequence[ExecutedStatement],
     factor: float,
     rtts_ms: Sequence[float],
     stretch: float,
 ) -> tuple[ReplayClass, ...]:
-    by_class: list[list[Execution]] = [[] for _ in fingerprints]
+    by_class: list[list[ExecutedStatement]] = [[] for _ in fingerprints]
     for execution in executions:
         by_class[execution.statement.class_index].append(execution)
     judged = sum(len(group) >= STATEMENTS_MIN for group in by_class)
@@ -286,7 +292,7 @@ def _classes(
     return tuple(sorted(rows, key=lambda row: -row.statements * row.logged_ms_p50))
 
 
-def _class(fingerprint: str, executions: Sequence[Execution], limit: SlowdownLimit) -> ReplayClass:
+def _class(fingerprint: str, executions: Sequence[ExecutedStatement], limit: SlowdownLimit) -> ReplayClass:
     succeeded = [execution for execution in executions if not execution.error]
     logged = sorted(execution.statement.logged_s * 1000 for execution in executions)
     service = sorted((execution.ended_s - execution.started_s) * 1000 for execution in succeeded)
@@ -318,6 +324,6 @@ def _class(fingerprint: str, executions: Sequence[Execution], limit: SlowdownLim
     )
 
 
-def _client_s(execution: Execution) -> float:
+def _client_s(execution: ExecutedStatement) -> float:
     """Return the client's share of a response time: a late start, and its thread's wait for a CPU."""
     return execution.cpu_wait_s + max(0.0, execution.started_s - max(execution.statement.at_s, execution.free_s))

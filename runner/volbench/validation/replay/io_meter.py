@@ -26,7 +26,7 @@ _STATUS_BOUND_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Count:
+class IoCounters:
     """Counters at one moment: requests and bytes since an arbitrary start, and pages still to be written."""
 
     t_s: float
@@ -45,7 +45,7 @@ class Meter:
         self._account, self._progress = account, progress
         self._disk = _disk_of(data_dir) if data_dir else ""
         self._device = DiskStats([self._disk]) if self._disk else None
-        self.counts: list[Count] = []
+        self.counts: list[IoCounters] = []
 
     @property
     def counted_by(self) -> str:
@@ -85,9 +85,9 @@ def _disk_of(data_dir: str) -> str:
     return facts.disk
 
 
-def _of_device(device: DiskStats, status: Mapping[str, float]) -> Count:
+def _of_device(device: DiskStats, status: Mapping[str, float]) -> IoCounters:
     counters = {name: value for (name, _), value in device.read().items()}
-    return Count(
+    return IoCounters(
         t_s=time.monotonic(),
         reads=counters["reads"],
         writes=counters["writes"],
@@ -97,8 +97,8 @@ def _of_device(device: DiskStats, status: Mapping[str, float]) -> Count:
     )
 
 
-def _of_server(status: Mapping[str, float]) -> Count:
-    return Count(
+def _of_server(status: Mapping[str, float]) -> IoCounters:
+    return IoCounters(
         t_s=time.monotonic(),
         reads=status["innodb_data_reads"],
         writes=status["innodb_data_writes"],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from volbench.core.plan.cost import CELL_OVERHEAD_S, POD_OVERHEAD_S, Cost, estimate, server_bytes
+from volbench.core.plan.cost import CELL_OVERHEAD_S, POD_OVERHEAD_S, PlanCost, estimate, server_bytes
 from volbench.core.records.base import Scalar
 from volbench.core.records.cell import ServerSpec
 from volbench.core.records.steps.dump import DumpStep
@@ -79,7 +79,7 @@ def test_a_forecast_of_the_speed_is_in_the_estimate() -> None:
     assert slow - assumed > 400
 
 
-def changed(file: str, **changes: Any) -> Cost:
+def changed(file: str, **changes: Any) -> PlanCost:
     """Return the cost of a suite's one cell, with a server's options or the last step changed."""
     suite, _ = load_suite(Path(file))
     resolved = suite.model_copy(update={"repeats": 1}).resolved()

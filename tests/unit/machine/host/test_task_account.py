@@ -25,7 +25,7 @@ from volbench.machine.host.task_account import (
     tree,
     walk_processes,
 )
-from volbench.measure.sample.host.tasks import Tasks
+from volbench.measure.sample.host.tasks import TasksSampler
 from volbench.measure.sample.interface import Unavailable
 
 LIFETIME_S = 30
@@ -93,7 +93,7 @@ def test_the_listener_of_a_socket_is_known(tmp_path: Path) -> None:
 def test_the_server_s_tasks_are_counted_apart_from_the_load_s() -> None:
     """The server was started by the agent here, as on the local target: its loop is none of the agent's."""
     with busy_loops(2) as (server, client):
-        sampler = Tasks(server_pids=(server.pid,), client_pids=(os.getpid(),))
+        sampler = TasksSampler(server_pids=(server.pid,), client_pids=(os.getpid(),))
         sampler.read()
         bound_s = time.monotonic() + LIFETIME_S
         values = sampler.read()
@@ -166,7 +166,7 @@ def test_a_process_that_is_seen_late_counts_from_then(tmp_path: Path) -> None:
 
 
 def test_the_load_s_tasks_are_counted_where_the_server_is_not_seen() -> None:
-    values = Tasks(client_pids=(os.getpid(),)).read()
+    values = TasksSampler(client_pids=(os.getpid(),)).read()
     assert {entity for _, entity in values} - {IO_WORKERS} == {"client", "sampler"}
 
 
@@ -176,7 +176,7 @@ def test_a_file_tells_a_sampler_of_processes_that_it_cannot_see(tmp_path: Path) 
     with busy_loops(1) as (loop,):
         thread = threading.Thread(target=keep_task_file, args=(file, {"cell": [loop.pid]}, stop))
         thread.start()
-        sampler = Tasks(file=file)
+        sampler = TasksSampler(file=file)
         bound_s = time.monotonic() + LIFETIME_S
         while not (file.exists() and sampler.read()["cpu_s", "cell"] > 0) and time.monotonic() < bound_s:
             time.sleep(0.05)

@@ -19,7 +19,7 @@ from volbench.machine.placement.kubernetes.database_job import (
     submit_command,
 )
 from volbench.machine.placement.kubernetes.job_access import (
-    Mount,
+    JobMount,
     PasswordKey,
     parse_mounts,
     parse_password_key,
@@ -37,7 +37,11 @@ OBSERVE = DatabaseJob(
     directory_of_files="/volbench/own/home/dba",
     hosts=("db",),
     password=PasswordKey(secret="watch", key="password"),
-    mounts=(Mount(kind="secret", name="tls"), Mount(kind="configmap", name="lua"), Mount(kind="pvc", name="logs")),
+    mounts=(
+        JobMount(kind="secret", name="tls"),
+        JobMount(kind="configmap", name="lua"),
+        JobMount(kind="pvc", name="logs"),
+    ),
     service_account="reader",
     cpu="2",
     pull_secret="registry",

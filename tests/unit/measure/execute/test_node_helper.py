@@ -25,7 +25,7 @@ from volbench.measure.execute.node_helper import (
     RateLimit,
     node_helper,
 )
-from volbench.measure.sample.device.ebs_nvme import EbsNvme
+from volbench.measure.sample.device.ebs_nvme import EbsNvmeSampler
 from volbench.measure.sample.parsers.ebs_nvme import LOG_PAGE_BYTES, MAGIC
 
 PAGE = struct.pack("<II11Q", MAGIC, 0, *range(1, 12)).ljust(LOG_PAGE_BYTES, b"\0")
@@ -107,7 +107,7 @@ def test_the_log_page_becomes_samples_of_the_pod(
     monkeypatch.setattr(helping, "read_log_page", read)
     directory = pod_directory(tmp_path)
     list(helper.look())
-    sampler = EbsNvme(["/dev/nvme1n1"], directory / SOCKET)
+    sampler = EbsNvmeSampler(["/dev/nvme1n1"], directory / SOCKET)
     assert sampler.probe().present
     assert ("reads", "nvme1n1") in sampler.read()
     assert set(requests) == {tmp_path / "dev" / "nvme1n1"}
@@ -119,7 +119,7 @@ def test_the_log_page_becomes_samples_of_the_pod(
 
 
 def test_a_pod_on_a_node_without_helper_is_told_so(tmp_path: Path) -> None:
-    presence = EbsNvme(["/dev/nvme1n1"], tmp_path / SOCKET).probe()
+    presence = EbsNvmeSampler(["/dev/nvme1n1"], tmp_path / SOCKET).probe()
     assert not presence.present
     assert "the node has no helper" in presence.reason
 

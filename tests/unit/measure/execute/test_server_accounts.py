@@ -32,7 +32,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def accounts(engine: Path, own: str) -> server_accounts.Accounts:
+def accounts(engine: Path, own: str) -> server_accounts.ServerAccounts:
     (engine / "own").write_text(own)
     places = CellPlaces(
         volume_dir="/v", data_dir="/v/data", control_dir=str(engine / "control"), template_dir="/t",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from volbench.machine.volume.facts.ebs_csi import ebs_volume_id
-from volbench.measure.sample.device.ebs_csi import EbsCsi
+from volbench.measure.sample.device.ebs_csi import EbsCsiSampler
 from volbench.measure.sample.interface import Reading
 from volbench.measure.sample.parsers.ebs_csi import parse_exposition
 
@@ -83,13 +83,13 @@ def test_two_readings_become_rates_and_shares_of_time() -> None:
     """Two seconds apart; one of them above the volume's IOPS."""
     later = TEXT.replace("} 55592", "} 55692").replace("} 12.5", "} 13.5").replace("} 34.52", "} 34.62")
     with driver([TEXT, TEXT, later]) as url:
-        sampler = EbsCsi(url, VOLUME)
+        sampler = EbsCsiSampler(url, VOLUME)
         assert sampler.probe().present
         first, second = sampler.read(), sampler.read()
         sampler.close()
     values = {
         row.metric: row.value
-        for row in EbsCsi.rates(Reading(t_s=1.0, values=first), Reading(t_s=3.0, values=second))
+        for row in EbsCsiSampler.rates(Reading(t_s=1.0, values=first), Reading(t_s=3.0, values=second))
     }
     assert values["reads_per_s"] == pytest.approx(50)
     assert values["r_await_ms"] == pytest.approx(1)
@@ -99,11 +99,11 @@ def test_two_readings_become_rates_and_shares_of_time() -> None:
 
 
 def test_a_driver_that_cannot_be_asked_is_absent_with_a_reason() -> None:
-    assert "--target-option ebs_csi" in EbsCsi("", VOLUME).probe().reason
+    assert "--target-option ebs_csi" in EbsCsiSampler("", VOLUME).probe().reason
     with driver(["no\n"], status=404) as url:
-        assert "404" in EbsCsi(url, VOLUME).probe().reason
-        assert "no EBS volume" in EbsCsi(url, "").probe().reason
-    assert "refused" in EbsCsi(url, VOLUME).probe().reason, "it has ended"
+        assert "404" in EbsCsiSampler(url, VOLUME).probe().reason
+        assert "no EBS volume" in EbsCsiSampler(url, "").probe().reason
+    assert "refused" in EbsCsiSampler(url, VOLUME).probe().reason, "it has ended"
 
 
 def test_an_ebs_volume_is_known_by_its_serial_number(tmp_path: Path) -> None:

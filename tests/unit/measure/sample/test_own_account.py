@@ -14,7 +14,7 @@ from volbench.measure.sample.interface import Reading, Unavailable, Values
 from volbench.measure.sample.own_account import OwnAccount, bucket_of
 from volbench.measure.sample.parsers import performance_schema as parse
 from volbench.measure.sample.server.digests import StatementDigests
-from volbench.measure.sample.server.performance_schema import PerformanceSchema
+from volbench.measure.sample.server.performance_schema import PerformanceSchemaSampler
 from volbench.results.explain.accounts.queries import query_costs
 from volbench.results.stats.grid import align
 from volbench.results.store.series import Series, SeriesKey
@@ -225,7 +225,7 @@ def test_a_query_that_pays_is_never_one_of_ours() -> None:
     for text in ("aa SHOW GLOBAL STATUS LIKE ?", "bb SET @@SESSION . autocommit = ON", "cc SELECT c FROM sbtest1"):
         before |= {("digest_count", text): 1, ("digest_ps", text): 10}
     after = {key: value + 10**12 if key[0].startswith("digest") else value for key, value in before.items()}
-    rates = PerformanceSchema.rates(Reading(t_s=0.0, values=before), Reading(t_s=1.0, values=after))
+    rates = PerformanceSchemaSampler.rates(Reading(t_s=0.0, values=before), Reading(t_s=1.0, values=after))
     assert {row.entity for row in rates if row.metric == "query_per_s"} == {"SELECT c FROM sbtestN"}
 
 
@@ -269,7 +269,7 @@ class Counting:
 def test_our_statements_are_none_of_those_that_a_server_in_use_did() -> None:
     """Also those that failed: counted by our thread's history, which costs less than its table of sums."""
     server = Counting()
-    source = PerformanceSchema(server, OwnAccount())  # type: ignore[arg-type]
+    source = PerformanceSchemaSampler(server, OwnAccount())  # type: ignore[arg-type]
     assert source.probe().present
     server.columns["own"] = "11 20 3 0 aaaaaaaa\n12 30 4 1 bbbbbbbb"
     values = source.read()
@@ -282,7 +282,7 @@ def test_our_statements_are_none_of_those_that_a_server_in_use_did() -> None:
 def test_a_history_that_may_lose_statements_of_ours_is_not_relied_on(remaining: int) -> None:
     """Its size is a variable, and a consumer or an instrument that is off leaves it empty."""
     server = Counting(remaining=remaining)
-    source = PerformanceSchema(server, OwnAccount())  # type: ignore[arg-type]
+    source = PerformanceSchemaSampler(server, OwnAccount())  # type: ignore[arg-type]
     source.probe()
     assert source.read()["statements", ""] == 100, "the query itself leaves ours out"
     assert "by_thread_by_event_name" in server.asked[-2]
@@ -291,7 +291,7 @@ def test_a_history_that_may_lose_statements_of_ours_is_not_relied_on(remaining: 
 def test_five_statements_are_as_many_as_are_sent_between_two_readings() -> None:
     """One of performance_schema, program names, status, INNODB_METRICS, sessions: small servers keep five."""
     server = Counting(remaining=5)
-    source = PerformanceSchema(server, OwnAccount())  # type: ignore[arg-type]
+    source = PerformanceSchemaSampler(server, OwnAccount())  # type: ignore[arg-type]
     source.probe()
     server.columns["own"] = "11 20 3 0 aaaaaaaa"
     assert source.read()["statements", ""] == 99
@@ -300,7 +300,7 @@ def test_five_statements_are_as_many_as_are_sent_between_two_readings() -> None:
 def test_backup_tools_are_looked_for_when_sessions_have_come_or_gone() -> None:
     """And once more: a client has a number before the server has read what it says of itself."""
     server = Counting()
-    source = PerformanceSchema(server, OwnAccount())  # type: ignore[arg-type]
+    source = PerformanceSchemaSampler(server, OwnAccount())  # type: ignore[arg-type]
 
     def dumps() -> float:
         return source.read()["program", "mysqldump"]
@@ -321,7 +321,7 @@ def test_backup_tools_are_looked_for_when_sessions_have_come_or_gone() -> None:
 
 def test_sessions_that_come_all_the_time_are_looked_through_every_fifth_reading() -> None:
     server = Counting()
-    source = PerformanceSchema(server, OwnAccount())  # type: ignore[arg-type]
+    source = PerformanceSchemaSampler(server, OwnAccount())  # type: ignore[arg-type]
     for number in range(21):
         server.columns["sessions"] = f"{number} 3 3"
         source.read()

@@ -15,18 +15,18 @@ import pytest
 from volbench.errors import StepFailed
 from volbench.measure.sample.config import SamplingConfig, read_config
 from volbench.measure.sample.controller import SamplingProcess, launch
-from volbench.measure.sample.raw import End, Tick, read_raw
+from volbench.measure.sample.raw import End, RawTick, read_raw
 from volbench.measure.sample.rows import series_rows
 
 INTERVAL_S = 0.1
 WAIT_S = 60.0
 
 
-def wait_for(process: SamplingProcess, ticks: int) -> list[Tick]:
+def wait_for(process: SamplingProcess, ticks: int) -> list[RawTick]:
     """The ticks of the machine's own sources, once there are so many."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
-        results = [r for r in read_raw(process.raw_file) if isinstance(r, Tick) and "cpu" in r.read]
+        results = [r for r in read_raw(process.raw_file) if isinstance(r, RawTick) and "cpu" in r.read]
         if len(results) >= ticks:
             return results
         time.sleep(0.02)
@@ -65,7 +65,7 @@ def test_the_first_reading_is_there_at_the_start(tmp_path: Path) -> None:
     process = SamplingProcess(config)
     process.start()
     (first,) = [
-        record for record in read_raw(process.raw_file) if isinstance(record, Tick) and "cpu" in record.read
+        record for record in read_raw(process.raw_file) if isinstance(record, RawTick) and "cpu" in record.read
     ]
     assert first.tick == 0
     assert 1 < first.read["cpu"].t_s < 1 + WAIT_S
@@ -132,7 +132,7 @@ def test_what_was_read_before_a_kill_is_kept(process: SamplingProcess) -> None:
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     results = {quality.source: quality for quality in process.stop()}
-    remaining = [r for r in read_raw(process.raw_file) if isinstance(r, Tick) and "cpu" in r.read]
+    remaining = [r for r in read_raw(process.raw_file) if isinstance(r, RawTick) and "cpu" in r.read]
     assert remaining[: len(ticks)] == ticks
     assert results["cpu"].available
 
@@ -201,7 +201,7 @@ def test_a_parent_that_died_before_it_looked_is_noticed(tmp_path: Path) -> None:
 def test_no_line_is_written_for_sources_that_are_not_there(process: SamplingProcess) -> None:
     wait_for(process, 3)
     process.stop()
-    ticks = [record for record in read_raw(process.raw_file) if isinstance(record, Tick)]
+    ticks = [record for record in read_raw(process.raw_file) if isinstance(record, RawTick)]
     assert all(tick.read for tick in ticks)
 
 

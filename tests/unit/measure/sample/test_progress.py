@@ -11,7 +11,7 @@ import pytest
 
 from volbench.measure.sample.interface import Reading, Unavailable
 from volbench.measure.sample.server import progress as progress_module
-from volbench.measure.sample.server.progress import Progress, ServerProgress
+from volbench.measure.sample.server.progress import ServerProgress, StatementProgress
 
 
 def looked(
@@ -20,9 +20,9 @@ def looked(
     *,
     running: int = 4,
     took_s: Callable[[int], float] = lambda _: 0,
-) -> Progress:
+) -> StatementProgress:
     """What `looks` looks, a tenth of a second apart, came to."""
-    progress = Progress(running=lambda: running)
+    progress = StatementProgress(running=lambda: running)
     now_s = 0.0
     for look in range(looks):
         now_s += 0.1

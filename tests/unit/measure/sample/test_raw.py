@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from volbench.errors import RunUnreadable
 from volbench.measure.sample.interface import Presence, Reading
-from volbench.measure.sample.raw import End, Header, RawWriter, SourcePresence, Tick, read_raw
+from volbench.measure.sample.raw import End, Header, RawTick, RawWriter, SourcePresence, read_raw
 from volbench.measure.sample.rows import histogram_of
 from volbench.measure.sample.server.performance_schema import STATEMENT_BUCKET
 
@@ -43,7 +43,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     records = list(read_raw(path))
     assert records[0] == Header(interval_s=1.0, zero_monotonic_ns=17)
     assert records[1] == SourcePresence(source="cpu", presence=Presence(present=True), remote=False, next_tick=1)
-    ticks = [record for record in records if isinstance(record, Tick)]
+    ticks = [record for record in records if isinstance(record, RawTick)]
     assert ticks[0].read == {"cpu": Reading(t_s=1.003, values={("user", ""): 10, ("system", "x"): 0.5})}
     assert ticks[1].failed == {"psi": "gone"}
     assert ticks[2].read["cpu"].values["steal", ""] == 3
@@ -69,7 +69,7 @@ def test_a_name_is_written_once_however_lists_change(tmp_path: Path) -> None:
         writer.tick(tick, late_s=0.0, took_s=0.0, read=written[-1], failed={})
     writer.close()
     assert path.read_text().count("statement_077") == 1
-    assert [record.read for record in read_raw(path) if isinstance(record, Tick)] == written
+    assert [record.read for record in read_raw(path) if isinstance(record, RawTick)] == written
 
 
 def test_lists_of_schema_1_are_read(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_lists_of_schema_1_are_read(tmp_path: Path) -> None:
         for number, names in enumerate(lists)
     ]
     path.write_text("".join([head, *lines]))
-    ticks = [record.read["cpu"].values for record in read_raw(path) if isinstance(record, Tick)]
+    ticks = [record.read["cpu"].values for record in read_raw(path) if isinstance(record, RawTick)]
     assert ticks == [{("user", ""): 5}, {("user", ""): 5, ("steal", ""): 5}]
 
 

@@ -13,14 +13,14 @@ import pytest
 from sampled_rates import FIXTURES, rates
 
 from volbench.core.records.series import HistogramRow
-from volbench.measure.sample.device.emulator import Emulator
+from volbench.measure.sample.device.emulator import EmulatorSampler
 from volbench.measure.sample.interface import Presence, Reading, Unavailable, Values
 from volbench.measure.sample.parsers.emulator import parse_counters
 from volbench.measure.sample.parsers.innodb import SESSIONS_QUERY, lock_waits, parse_status
 from volbench.measure.sample.raw import RawWriter
 from volbench.measure.sample.rows import SERVER_EDGE_DEDUCT, SERVER_EDGE_MULT, histogram_rows, series_rows
 from volbench.measure.sample.server.innodb import InnoDb
-from volbench.measure.sample.server.performance_schema import PerformanceSchema
+from volbench.measure.sample.server.performance_schema import PerformanceSchemaSampler
 
 COUNTERS = json.loads((FIXTURES / "emulator-counters.json").read_text())
 
@@ -186,7 +186,7 @@ def test_file_times_become_seconds_by_class() -> None:
     after["file_syncs", "redo"] = 60
     after["file_sync_ps", "redo"] = 10**12
     after["background_ps", "redo"] = 25 * 10**10
-    result = rates(PerformanceSchema, before, after, dt_s=2.0)
+    result = rates(PerformanceSchemaSampler, before, after, dt_s=2.0)
     assert result["file_syncs_per_s", "redo"] == 25
     assert result["file_sync_s_per_s", "redo"] == 0.5
     assert result["file_sync_ms", "redo"] == 20
@@ -199,7 +199,7 @@ def test_foreground_waits_are_never_negative() -> None:
     before: Values = {("connection", ""): 1, ("file_reads", "data"): 0, ("background_ps", "data"): 0}
     before |= {(f"file_{verb}_ps", "data"): 0 for verb in ("read", "write", "sync")}
     after = {**before, ("file_read_ps", "data"): 100, ("background_ps", "data"): 120}
-    assert rates(PerformanceSchema, before, after)["wait_s_per_s", "file_data"] == 0.0
+    assert rates(PerformanceSchemaSampler, before, after)["wait_s_per_s", "file_data"] == 0.0
 
 
 def test_waits_of_background_threads_for_metadata_locks_are_no_statements() -> None:
@@ -212,7 +212,7 @@ def test_waits_of_background_threads_for_metadata_locks_are_no_statements() -> N
         ("wait_ps", "binlog_group"): 10**11,
     }
     after |= {("background_wait_ps", "lock_metadata"): 5 + 8 * 10**11}
-    result = rates(PerformanceSchema, before, after)
+    result = rates(PerformanceSchemaSampler, before, after)
     assert result["wait_s_per_s", "lock_metadata"] == pytest.approx(0.1)
     assert result["wait_s_per_s", "binlog_group"] == pytest.approx(0.1)
 
@@ -229,7 +229,7 @@ def test_like_digests_are_one_query_and_one_that_is_new_has_no_rate_yet() -> Non
     """What a digest counted before it came among the largest is not of this interval."""
     before = digests(aa_GET_t1=(10, 0), bb_GET_t2=(10, 0))
     after = digests(aa_GET_t1=(20, 4 * 10**12), bb_GET_t2=(40, 2 * 10**12), cc_GET_t3=(10**6, 10**15))
-    result = rates(PerformanceSchema, before, after, dt_s=2.0)
+    result = rates(PerformanceSchemaSampler, before, after, dt_s=2.0)
     assert result["query_per_s", "GET tN"] == 20
     assert result["query_s_per_s", "GET tN"] == 3.0
     assert result["query_cpu_s_per_s", "GET tN"] == 0.75
@@ -239,7 +239,7 @@ def test_a_query_that_is_new_to_a_server_whose_digests_are_all_read_began_in_thi
     """Eight tables make forty digests, and each lost the interval in which it came first."""
     before = digests(aa_GET_t1=(10, 0)) | {("all_digests", ""): 1}
     after = digests(aa_GET_t1=(20, 4 * 10**12), cc_GET_t3=(6, 10**12), dd_PUT=(2, 10**12))
-    result = rates(PerformanceSchema, before, after, dt_s=2.0)
+    result = rates(PerformanceSchemaSampler, before, after, dt_s=2.0)
     assert result["query_per_s", "GET tN"] == 8
     assert result["query_s_per_s", "GET tN"] == 2.5
     assert result["query_per_s", "PUT"] == 1
@@ -373,7 +373,7 @@ def control(tmp_path: Path) -> Iterator[ControlSocket]:
 
 
 def test_an_emulated_volume_answers_with_its_counters(control: ControlSocket) -> None:
-    sampler = Emulator(control.path)
+    sampler = EmulatorSampler(control.path)
     assert sampler.probe().present
     before = sampler.read()
     counters = json.loads(json.dumps(COUNTERS))
@@ -386,7 +386,7 @@ def test_an_emulated_volume_answers_with_its_counters(control: ControlSocket) ->
     control.answer = json.dumps(counters)
     after = sampler.read()
     sampler.close()
-    result = rates(Emulator, before, after)
+    result = rates(EmulatorSampler, before, after)
     assert result["reads_per_s", ""] == 100
     assert result["r_await_ms", ""] == 2.5
     assert result["volume_exceeded_iops_ratio", ""] == 0.5
@@ -409,30 +409,30 @@ def test_each_disk_of_an_emulated_cluster_has_its_rates_and_its_limit(control: C
         ]
         answers.append(json.dumps(answer))
     readings = []
-    sampler = Emulator(control.path)
+    sampler = EmulatorSampler(control.path)
     for control.answer in answers:
         readings.append(sampler.read())
     sampler.close()
-    result = rates(Emulator, readings[0], readings[1])
+    result = rates(EmulatorSampler, readings[0], readings[1])
     assert (result["disk_writes_per_s", "disk 0"], result["disk_writes_per_s", "disk 1"]) == (300, 150)
     assert (result["disk_reads_per_s", "disk 0"], result["disk_limit_per_s", "disk 1"]) == (0, 300)
 
 
 def test_an_error_answer_is_unavailable(control: ControlSocket) -> None:
     control.answer = '{"ok": false, "error": "not so"}'
-    sampler = Emulator(control.path)
+    sampler = EmulatorSampler(control.path)
     with pytest.raises(Unavailable, match="not so"):
         sampler.read()
 
 
 def test_a_volume_that_was_mounted_anew_gives_only_its_balance(control: ControlSocket) -> None:
-    sampler = Emulator(control.path)
+    sampler = EmulatorSampler(control.path)
     before = sampler.read()
     sampler.close()
     after = {**before, ("uptime_s", ""): 0.5}
-    assert {name for name, _ in rates(Emulator, before, after)} == {"balance_percent"}
+    assert {name for name, _ in rates(EmulatorSampler, before, after)} == {"balance_percent"}
 
 
 def test_no_socket_is_absent_with_a_reason(tmp_path: Path) -> None:
-    assert Emulator(None).probe().reason == "the volume is not an emulated one"
-    assert "does not answer" in Emulator(tmp_path / "none.sock").probe().reason
+    assert EmulatorSampler(None).probe().reason == "the volume is not an emulated one"
+    assert "does not answer" in EmulatorSampler(tmp_path / "none.sock").probe().reason

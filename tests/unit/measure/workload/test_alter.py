@@ -11,15 +11,15 @@ from volbench.core.records.steps.alter import AlterStep
 from volbench.core.records.steps.dump import DumpStep
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.measure.workload.oltp.load_meter import losses
-from volbench.measure.workload.oltp.sysbench import Interval, LineParser, step_options
+from volbench.measure.workload.oltp.sysbench import LineParser, ReportInterval, step_options
 
 RECORDED = Path(__file__).parent / "recorded" / "sysbench-1.0.20-stall.txt"
 
 
-def intervals() -> list[Interval]:
+def intervals() -> list[ReportInterval]:
     parser = LineParser()
     records = (parser.feed(line) for line in RECORDED.read_text().splitlines())
-    return [record for record in records if isinstance(record, Interval)]
+    return [record for record in records if isinstance(record, ReportInterval)]
 
 
 def test_the_longest_stall_and_the_lost_transactions() -> None:

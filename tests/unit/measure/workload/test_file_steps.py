@@ -18,7 +18,7 @@ from volbench.core.records.steps.fio import FioStep
 from volbench.core.records.steps.sequential import SequentialStep
 from volbench.core.records.steps.small_files import SmallFilesStep
 from volbench.errors import MissingPrerequisite, Refused, StepFailed
-from volbench.machine.volume.probe.fio import Job
+from volbench.machine.volume.probe.fio import FioJob
 from volbench.measure.workload import size_contrast
 from volbench.measure.workload.file_steps import small_files
 from volbench.measure.workload.file_steps.file_tree import file_sizes, objects_of, planned_tree
@@ -249,7 +249,7 @@ def test_a_contrast_of_sizes_is_outside_of_the_steps_windows(tmp_path: Path) -> 
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="no fio")
 def test_a_contrast_of_sizes_that_fails_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(self: size_contrast.ContrastRunner, job: Job, *, step: str) -> None:
+    def failing(self: size_contrast.ContrastRunner, job: FioJob, *, step: str) -> None:
         raise StepFailed("fio ended with exit code 1")
 
     monkeypatch.setattr(size_contrast.ContrastRunner, "load", failing)

@@ -20,20 +20,20 @@ from volbench.measure.workload.oltp.load_meter import (
     unanswered,
     unfinished_sessions,
 )
-from volbench.measure.workload.oltp.sysbench import Interval, LineParser
+from volbench.measure.workload.oltp.sysbench import LineParser, ReportInterval
 
 RECORDED = Path(__file__).parent / "recorded" / "sysbench-1.0.20-stall.txt"
 CLOCK = Clock(zero_monotonic_ns=2_843_134_700_068)
 
 
 @pytest.fixture
-def intervals() -> list[Interval]:
+def intervals() -> list[ReportInterval]:
     parser = LineParser()
     records = (parser.feed(line) for line in RECORDED.read_text().splitlines())
-    return [record for record in records if isinstance(record, Interval)]
+    return [record for record in records if isinstance(record, ReportInterval)]
 
 
-def test_a_stalled_second_has_rates_and_no_latencies(intervals: list[Interval]) -> None:
+def test_a_stalled_second_has_rates_and_no_latencies(intervals: list[ReportInterval]) -> None:
     """tps is 0, which is known; a latency is not."""
     rows = {row.metric: row.value for row in series_rows(intervals[1], CLOCK)}
     assert rows["tps"] == 0
@@ -41,7 +41,7 @@ def test_a_stalled_second_has_rates_and_no_latencies(intervals: list[Interval]) 
     assert not any(name.startswith("latency") for name in rows)
 
 
-def test_rows_carry_the_end_of_their_interval(intervals: list[Interval]) -> None:
+def test_rows_carry_the_end_of_their_interval(intervals: list[ReportInterval]) -> None:
     """On the cell's clock, per second of the interval's real length."""
     rows = list(series_rows(intervals[0], CLOCK))
     assert {row.t_s for row in rows} == {1.0}
@@ -50,7 +50,7 @@ def test_rows_carry_the_end_of_their_interval(intervals: list[Interval]) -> None
     assert tps == pytest.approx(9 / intervals[0].interval_s)
 
 
-def test_a_histogram_row_keeps_every_event(intervals: list[Interval]) -> None:
+def test_a_histogram_row_keeps_every_event(intervals: list[ReportInterval]) -> None:
     """Bins ascend and add up; a stall is a row with no bins."""
     for interval in intervals:
         row = histogram_row(interval, CLOCK, step="o", measured=True)
@@ -60,7 +60,7 @@ def test_a_histogram_row_keeps_every_event(intervals: list[Interval]) -> None:
     assert histogram_row(intervals[1], CLOCK, step="o", measured=False).bin == ()
 
 
-def test_metrics_are_of_the_merged_histogram(intervals: list[Interval]) -> None:
+def test_metrics_are_of_the_merged_histogram(intervals: list[ReportInterval]) -> None:
     """Never an average of percentiles: half of all transactions were slower than every quiet second's median."""
     metrics = {name: metric.value for name, metric in load_metrics(intervals, rate=8).items()}
     assert metrics["stalled_s"] == pytest.approx(2, abs=0.01)
@@ -72,13 +72,13 @@ def test_metrics_are_of_the_merged_histogram(intervals: list[Interval]) -> None:
 
 @pytest.mark.parametrize(("rate", "counted"), [(None, True), (8.0, True), (4.0, False), (2.0, False)])
 def test_seconds_without_a_transaction_are_no_stall_where_few_are_offered(
-    intervals: list[Interval], rate: float | None, counted: bool
+    intervals: list[ReportInterval], rate: float | None, counted: bool
 ) -> None:
     """At 4 a second by chance, 1.8 % of all seconds have none."""
     assert ("stalled_s" in load_metrics(intervals, rate=rate)) is counted
 
 
-def test_transactions_without_an_answer_are_the_slowest(intervals: list[Interval]) -> None:
+def test_transactions_without_an_answer_are_the_slowest(intervals: list[ReportInterval]) -> None:
     """46 were answered: with 6 that wait, the median of all is the 26th, and p95 and p99 are not known."""
     answered, of_all = (
         {name: metric.value for name, metric in load_metrics(intervals, rate=8, waiting=waiting).items()}
@@ -92,7 +92,7 @@ def test_transactions_without_an_answer_are_the_slowest(intervals: list[Interval
     assert [of_all[name] for name in same] == [answered[name] for name in same]
 
 
-def test_a_queue_of_the_moment_is_no_overload(intervals: list[Interval]) -> None:
+def test_a_queue_of_the_moment_is_no_overload(intervals: list[ReportInterval]) -> None:
     """From as many waiting as there are threads on; never below a thousandth of all."""
     assert unanswered([*intervals[:-1], replace(intervals[-1], queue_length=7)], threads=8) == 0
     assert unanswered([*intervals[:-1], replace(intervals[-1], queue_length=8)], threads=8) == 8
@@ -100,7 +100,7 @@ def test_a_queue_of_the_moment_is_no_overload(intervals: list[Interval]) -> None
     assert unanswered(many, threads=8) == 0
 
 
-def test_nothing_finished_gives_no_latency_metric(intervals: list[Interval]) -> None:
+def test_nothing_finished_gives_no_latency_metric(intervals: list[ReportInterval]) -> None:
     """A window that is all stall: rates and the stall, and no latency at all."""
     metrics = load_metrics(intervals[1:3], rate=None)
     assert metrics["tps"].value == 0
@@ -108,7 +108,9 @@ def test_nothing_finished_gives_no_latency_metric(intervals: list[Interval]) -> 
     assert not any(name.startswith("latency") or name == "rate_achieved_ratio" for name in metrics)
 
 
-def test_sessions_in_transactions_that_did_not_end_are_what_the_ended_ones_leave(intervals: list[Interval]) -> None:
+def test_sessions_in_transactions_that_did_not_end_are_what_the_ended_ones_leave(
+    intervals: list[ReportInterval],
+) -> None:
     """By the latencies of 46 transactions in five seconds, two of them without any; in the two alone by nothing."""
     mean_s = load_metrics(intervals, rate=None)["latency_ms_mean"].value / 1000
     length_s = sum(interval.interval_s for interval in intervals)
@@ -117,7 +119,7 @@ def test_sessions_in_transactions_that_did_not_end_are_what_the_ended_ones_leave
     assert unfinished_sessions(intervals, threads=1) == 0
 
 
-def test_a_server_that_lags_is_not_the_generators_fault(intervals: list[Interval]) -> None:
+def test_a_server_that_lags_is_not_the_generators_fault(intervals: list[ReportInterval]) -> None:
     """During the stall nothing finished, but the rate was offered: it waits in the queue."""
     during = offered_load(intervals[0], intervals[1:3], rate=8)
     assert during["queue_growth"] == 23
@@ -126,7 +128,7 @@ def test_a_server_that_lags_is_not_the_generators_fault(intervals: list[Interval
     assert behind["offered_ratio"] < 0.2
 
 
-def test_client_cpu_is_against_what_its_threads_can_use(intervals: list[Interval]) -> None:
+def test_client_cpu_is_against_what_its_threads_can_use(intervals: list[ReportInterval]) -> None:
     """One thread on many cores can use one of them."""
     observed = [Observed(interval=item, cpu_s=0.5 * number) for number, item in enumerate(intervals)]
     one_thread = client_cpu(observed, threads=1, cpus=16.0)
@@ -134,7 +136,7 @@ def test_client_cpu_is_against_what_its_threads_can_use(intervals: list[Interval
     assert client_cpu(observed, threads=8, cpus=2.0)["client_cpu_ratio"] == pytest.approx(0.25, rel=0.01)
 
 
-def test_unknown_client_cpu_is_absent(intervals: list[Interval]) -> None:
+def test_unknown_client_cpu_is_absent(intervals: list[ReportInterval]) -> None:
     """Not 0: the validity rule must not take it for idle."""
     assert (
         client_cpu([Observed(interval=interval, cpu_s=None) for interval in intervals], threads=1, cpus=1.0) == {}

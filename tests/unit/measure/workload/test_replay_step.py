@@ -13,7 +13,7 @@ from volbench.core.sql.fingerprint import fingerprint
 from volbench.errors import UsageError
 from volbench.measure.workload.replay import step as step_module
 from volbench.measure.workload.replay.schedule import Schedule, ScheduledStatement, schedule
-from volbench.measure.workload.replay.sending import Execution
+from volbench.measure.workload.replay.sending import ExecutedStatement
 from volbench.measure.workload.replay.slowlog import SlowLog
 from volbench.measure.workload.replay.step import _metrics, class_name, plan_replay
 
@@ -42,7 +42,7 @@ def test_a_class_has_one_name_whatever_its_literals_are() -> None:
 def test_a_latency_counts_from_when_the_statement_was_due_without_the_clients_own_delay() -> None:
     """Due at 1 s on a connection that was busy until 1.5 s: half a second of waiting counts, 0.1 s of ours not."""
     statement = ScheduledStatement(at_s=1.0, connection=1, schema="s", sql="SELECT 1", class_index=0, logged_s=0.1)
-    execution = Execution(statement=statement, free_s=1.5, started_s=1.6, ended_s=1.8)
+    execution = ExecutedStatement(statement=statement, free_s=1.5, started_s=1.6, ended_s=1.8)
     metrics = _metrics([execution], length_s=1.0)
     assert metrics["latency_ms_p95"].value == pytest.approx(700)
     assert metrics["qps"].value == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from volbench.errors import MissingPrerequisite, StepFailed
-from volbench.machine.volume.probe.fio import Job, Point
+from volbench.machine.volume.probe.fio import FioJob, FioResult
 from volbench.measure.workload import size_contrast
 from volbench.measure.workload.interface import Clock
 from volbench.measure.workload.size_contrast import ContrastRunner, contrast_of, contrast_of_reads
@@ -30,11 +30,11 @@ def runner(directory: Path, *, cancelled: bool = False) -> ContrastRunner:
     )
 
 
-def jobs_of(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
+def jobs_of(monkeypatch: pytest.MonkeyPatch) -> list[FioJob]:
     """The loads that would be run; each fails, so that one is all."""
-    jobs: list[Job] = []
+    jobs: list[FioJob] = []
 
-    def load(_: ContrastRunner, job: Job, *, step: str) -> None:
+    def load(_: ContrastRunner, job: FioJob, *, step: str) -> None:
         jobs.append(job)
         raise StepFailed(f"fio ended with exit code 1{step}")
 
@@ -89,7 +89,7 @@ def test_a_volume_in_trouble_ends_a_step_and_not_a_cell_that_is_measured(
     (tmp_path / "t.ibd").write_bytes(os.urandom(4 * MIB))
     troubled = runner(tmp_path, cancelled=True)
     assert contrast_of_reads(tmp_path, seconds=4.0, runner=troubled)[0] == ()
-    job = Job(
+    job = FioJob(
         file=tmp_path / "t.ibd",
         pattern="randread",
         block_bytes=16384,
@@ -98,7 +98,7 @@ def test_a_volume_in_trouble_ends_a_step_and_not_a_cell_that_is_measured(
         runtime_s=1,
         direct=True,
     )
-    point = Point(
+    point = FioResult(
         operations=1, iops=1, moved_bytes_per_s=16384, latency_ms=(), count=(), latency_ms_mean=1, latency_ms_max=1
     )
     with pytest.raises(StepFailed):

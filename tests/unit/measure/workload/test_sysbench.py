@@ -10,8 +10,8 @@ from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.steps.oltp import OltpStep
 from volbench.errors import StepFailed, UsageError
 from volbench.measure.workload.oltp.sysbench import (
-    Interval,
     LineParser,
+    ReportInterval,
     Total,
     hooks_file,
     run_seconds,
@@ -23,12 +23,12 @@ RECORDED = Path(__file__).parent / "recorded"
 DATASET = DatasetSpec(tables=3, rows=500)
 
 
-def parsed(name: str) -> tuple[list[Interval], Total]:
+def parsed(name: str) -> tuple[list[ReportInterval], Total]:
     parser = LineParser()
     records = [parser.feed(line) for line in (RECORDED / name).read_text().splitlines()]
     totals = [record for record in records if isinstance(record, Total)]
     assert len(totals) == 1
-    return [record for record in records if isinstance(record, Interval)], totals[0]
+    return [record for record in records if isinstance(record, ReportInterval)], totals[0]
 
 
 def argv(step: OltpStep) -> list[str]:

@@ -10,11 +10,11 @@ from credit_loads import PAGE, load, points, profile_limits
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volbench.core.profile.limits import Charge, Limit, Limits, limits_of, read_latency_s
+from volbench.core.profile.limits import Charge, Limits, VolumeLimit, limits_of, read_latency_s
 from volbench.core.profile.resolve import resolve
 from volbench.errors import UsageError
 from volbench.results.credits.balance import is_sustainable, replay
-from volbench.results.credits.dump import Dump, duration_s, forecast_dump
+from volbench.results.credits.dump import DumpLoad, duration_s, forecast_dump
 from volbench.results.credits.extrapolation import ahead
 from volbench.results.credits.forecast import POINTS_MAX, forecast
 from volbench.results.credits.work import from_points
@@ -189,7 +189,7 @@ def test_a_long_history_is_drawn_with_its_lowest_points() -> None:
 def test_a_dump_takes_what_its_reads_allow() -> None:
     """3.6 GB in pages at 150 IOPS: 1,465 s; with credits at 3,000 IOPS: 73 s; beside 100 IOPS a third is left."""
     limits = profile_limits("ebs-gp2", size="50GiB")
-    dump = Dump(bytes=3.6e9, io_bytes=PAGE)
+    dump = DumpLoad(bytes=3.6e9, io_bytes=PAGE)
     result = forecast_dump(limits, dump, load(100), window_s=3600)
     assert result.now.alone_s == pytest.approx(3.6e9 / PAGE / 3000)
     assert result.exhausted.alone_s == pytest.approx(3.6e9 / PAGE / 150)
@@ -203,19 +203,19 @@ def test_a_dump_that_empties_the_bucket_goes_on_at_the_baseline() -> None:
     limits = profile_limits("ebs-gp2", size="50GiB")
     burst_s = 5.4e6 / 2850
     expected = burst_s + (100e9 / PAGE - burst_s * 3000) / 150
-    assert duration_s(limits, Dump(bytes=100e9, io_bytes=PAGE), None) == pytest.approx(expected)
+    assert duration_s(limits, DumpLoad(bytes=100e9, io_bytes=PAGE), None) == pytest.approx(expected)
 
 
 def test_a_dump_never_ends_beside_a_load_that_takes_all() -> None:
     empty = profile_limits("ebs-gp2", size="50GiB").starting_at(0.0)
-    assert duration_s(empty, Dump(bytes=3.6e9, io_bytes=PAGE), load(150)) is None
-    assert duration_s(empty, Dump(bytes=3.6e9, io_bytes=PAGE), load(3000)) is None
+    assert duration_s(empty, DumpLoad(bytes=3.6e9, io_bytes=PAGE), load(150)) is None
+    assert duration_s(empty, DumpLoad(bytes=3.6e9, io_bytes=PAGE), load(3000)) is None
 
 
 def test_a_dump_with_one_read_in_flight_is_bound_by_latency() -> None:
     volume = resolve("ebs-gp2", {"size": "50GiB"})
     latency_s = read_latency_s(volume, PAGE)
-    dump = Dump(bytes=1e9, io_bytes=PAGE, rate_max_per_s=1 / latency_s)
+    dump = DumpLoad(bytes=1e9, io_bytes=PAGE, rate_max_per_s=1 / latency_s)
     assert 0.0008 < latency_s < 0.002
     assert duration_s(limits_of(volume), dump, None) == pytest.approx(1e9 / PAGE * latency_s)
 
@@ -303,7 +303,7 @@ def test_two_buckets_that_both_run_dry_serve_the_smaller_rate(
     """In series: what is served never exceeds either bucket's rate once both are empty."""
     charge = Charge(unit="io")
     buckets = tuple(
-        Limit(
+        VolumeLimit(
             name=name,
             scope="volume",
             resource="iops",

@@ -10,7 +10,7 @@ import pytest
 from volbench.core.base.text import duration
 from volbench.core.profile.limits import limits_of
 from volbench.core.profile.resolve import resolve_spec
-from volbench.results.credits.dump import Dump, duration_s
+from volbench.results.credits.dump import DumpLoad, duration_s
 from volbench.results.credits.prices import load_prices, monthly_cost
 from volbench.results.credits.work import constant
 
@@ -23,7 +23,7 @@ VISITORS = (20.0, 0.0, 140.0)
 def takes_s(spec: str, visitors: float, *, fill: float = 0.0, rate_max: float = math.inf) -> float | None:
     limits = limits_of(resolve_spec(spec, name="remedy"))
     load = constant(reads_per_s=visitors, writes_per_s=0.0, read_bytes=READ_BYTES, write_bytes=READ_BYTES)
-    dump = Dump(bytes=BYTES, io_bytes=READ_BYTES, rate_max_per_s=rate_max)
+    dump = DumpLoad(bytes=BYTES, io_bytes=READ_BYTES, rate_max_per_s=rate_max)
     return duration_s(limits.starting_at(fill), dump, load if visitors else None)
 
 

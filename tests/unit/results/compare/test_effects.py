@@ -9,7 +9,7 @@ import pytest
 
 from volbench.core.plan.designs import combinations_of
 from volbench.core.records.sweep import SweepSpec
-from volbench.results.compare.effects import Effect, Observation, effects_of
+from volbench.results.compare.effects import CellValue, FactorEffect, effects_of
 from volbench.results.stats.linear import LinearModel, t_cdf, t_quantile
 from volbench.results.stats.means import mean_shift
 
@@ -23,12 +23,12 @@ def sweep_of(design: str, *names: str, levels: object = 1) -> SweepSpec:
 
 def measured(
     sweep: SweepSpec, logs: dict[tuple[str, ...], float], *, blocks: int, noise: float, seed: int
-) -> list[Observation]:
+) -> list[CellValue]:
     """Values with these effects of two-level terms at their level, another level a block, and noise in the logs."""
     random = np.random.default_rng(seed)
     drift = random.normal(0, 0.3, blocks)
     return [
-        Observation(
+        CellValue(
             combination=combination,
             block=block,
             value=math.exp(
@@ -43,7 +43,7 @@ def measured(
     ]
 
 
-def result(sweep: SweepSpec, observations: list[Observation]) -> dict[tuple[str, ...], Effect]:
+def result(sweep: SweepSpec, observations: list[CellValue]) -> dict[tuple[str, ...], FactorEffect]:
     effects = effects_of(sweep, observations, better="higher", margin=0.05, alpha=0.05)
     return {effect.term: effect for effect in effects}
 
@@ -77,7 +77,7 @@ def test_a_full_design_without_noise_gives_back_what_was_put_in() -> None:
 def test_levels_are_each_compared_with_the_base() -> None:
     sweep = sweep_of("full", A, B, levels=[1, 2])
     observations = [
-        Observation(combination=c, block=block, value=10.0 * 3.0 ** float(c[A]) * (1 + 1e-9 * block * float(c[B])))
+        CellValue(combination=c, block=block, value=10.0 * 3.0 ** float(c[A]) * (1 + 1e-9 * block * float(c[B])))
         for block in range(4)
         for c in combinations_of(sweep)
     ]
@@ -151,7 +151,7 @@ def test_what_the_cells_cannot_tell_is_open_and_has_no_number() -> None:
 
 def test_values_without_a_logarithm_give_no_effects() -> None:
     sweep = sweep_of("full", A, B)
-    zero = [Observation(combination=c, block=0, value=0.0) for c in combinations_of(sweep)]
+    zero = [CellValue(combination=c, block=0, value=0.0) for c in combinations_of(sweep)]
     assert effects_of(sweep, zero, better="lower", margin=0.05, alpha=0.05) == []
     assert all(e.ratio is None for e in effects_of(sweep, [], better="lower", margin=0.05, alpha=0.05))
 

@@ -10,7 +10,7 @@ import pytest
 from volbench.core.records.cell import StepResult, ValidityLimits
 from volbench.core.records.series import LATENESS, HistogramRow, SeriesRow
 from volbench.measure.sample.rows import LATENESS_EDGE_DEDUCT, LATENESS_EDGE_MULT
-from volbench.results.compare.validity.observation import Observation, observe
+from volbench.results.compare.validity.observation import CellObservation, observe
 from volbench.results.compare.validity.reasons import invalid_reasons
 from volbench.results.store.histograms import HistogramWriter
 from volbench.results.store.series import write_series
@@ -50,7 +50,7 @@ def test_a_volume_without_the_ratio_is_not_judged(tmp_path: Path, rows: list[Ser
 
 
 def test_beyond_the_limit_the_reason_names_the_figure_the_evidence_and_what_to_do() -> None:
-    observed = Observation(
+    observed = CellObservation(
         emulator_late_ratio=0.0831, lateness_changes={"throughput": 0.03, "p50": 0.01, "p95": 0.064}
     )
     (reason,) = invalid_reasons(observed, ValidityLimits(emulator_late=0.05))
@@ -65,7 +65,7 @@ def test_beyond_the_limit_the_reason_names_the_figure_the_evidence_and_what_to_d
 
 
 def test_at_the_limit_a_step_is_valid_however_many_operations_were_late() -> None:
-    observed = Observation(emulator_late_ratio=0.3, lateness_changes={"throughput": 0.05})
+    observed = CellObservation(emulator_late_ratio=0.3, lateness_changes={"throughput": 0.05})
     assert invalid_reasons(observed, ValidityLimits(emulator_late=0.05)) == ()
 
 

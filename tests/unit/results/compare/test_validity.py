@@ -11,7 +11,7 @@ import pytest
 
 from volbench.core.records.cell import FILES_COPIED, StepResult, ValidityLimits
 from volbench.core.records.series import SeriesRow
-from volbench.results.compare.validity.observation import Observation, observe
+from volbench.results.compare.validity.observation import CellObservation, observe
 from volbench.results.compare.validity.reasons import invalid_reasons, notes_of
 from volbench.results.store.series import write_series
 
@@ -40,7 +40,7 @@ def seen_in(
     clock_step_s: float = 0.0,
     details: Mapping[str, float] | None = None,
     cpus: int | None = None,
-) -> Observation:
+) -> CellObservation:
     path = folder / "series.parquet"
     write_series(path, [row for group in groups for row in group])
     step = StepResult(
@@ -78,22 +78,22 @@ CPU = rows("cpu", "steal_ratio", 0.0)
 def test_a_rule_holds_at_its_limit_and_names_evidence_and_limit_beyond_it(
     at: dict[str, Any], beyond: dict[str, Any], arguments: tuple[str, ...]
 ) -> None:
-    assert invalid_reasons(Observation(**at), LIMITS) == ()
-    (reason,) = invalid_reasons(Observation(**beyond), LIMITS)
+    assert invalid_reasons(CellObservation(**at), LIMITS) == ()
+    (reason,) = invalid_reasons(CellObservation(**beyond), LIMITS)
     assert all(term in reason for term in arguments), reason
 
 
 def test_every_broken_rule_gives_its_reason() -> None:
-    observation = Observation(client_cpu_ratio=1.0, missed_ratio=0.5, steal_ratio=0.5, clock_step_s=9.0)
+    observation = CellObservation(client_cpu_ratio=1.0, missed_ratio=0.5, steal_ratio=0.5, clock_step_s=9.0)
     assert len(invalid_reasons(observation, LIMITS)) == 4
 
 
 def test_what_is_not_known_breaks_no_rule(tmp_path: Path) -> None:
     """No sample of any source, no detail: nothing is said, neither by default nor from an empty file."""
     observed = seen_in(tmp_path, quiet_s=None)
-    assert observed == Observation(clock_step_s=0.0, only_server_reads=True)
-    assert invalid_reasons(Observation(), LIMITS) == invalid_reasons(observed, LIMITS) == ()
-    assert {getattr(Observation(), field.name) for field in fields(Observation)} == {None}
+    assert observed == CellObservation(clock_step_s=0.0, only_server_reads=True)
+    assert invalid_reasons(CellObservation(), LIMITS) == invalid_reasons(observed, LIMITS) == ()
+    assert {getattr(CellObservation(), field.name) for field in fields(CellObservation)} == {None}
 
 
 def test_details_of_the_step_are_looked_at(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_details_of_the_step_are_looked_at(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("due", "valid"), [(500.0, True), (50_000.0, False)])
 def test_a_poisson_rate_may_fall_short_by_chance(due: float, valid: bool) -> None:
     """7 % below the rate is chance for 500 arrivals (one deviation is 4.5 %), and is none for 50,000."""
-    reasons = invalid_reasons(Observation(offered_ratio=0.93, offered_due=due), LIMITS)
+    reasons = invalid_reasons(CellObservation(offered_ratio=0.93, offered_due=due), LIMITS)
     assert (reasons == ()) == valid
 
 
@@ -280,22 +280,22 @@ def test_what_the_kernel_does_for_the_cells_io_is_no_other_work(tmp_path: Path) 
 
 def test_limits_are_those_of_the_suite() -> None:
     loose = ValidityLimits(client_cpu=1.0, swap_pages=100)
-    assert invalid_reasons(Observation(client_cpu_ratio=0.99, swapped_pages=99), loose) == ()
+    assert invalid_reasons(CellObservation(client_cpu_ratio=0.99, swapped_pages=99), loose) == ()
 
 
 class TestReadsByOthers:
     def test_reads_far_beyond_the_servers_own_make_a_load_invalid(self) -> None:
-        observation = Observation(server_read_mib=480, device_read_mib=3629, only_server_reads=True)
+        observation = CellObservation(server_read_mib=480, device_read_mib=3629, only_server_reads=True)
         (reason,) = invalid_reasons(observation, ValidityLimits())
         assert reason.startswith("others read from the device: the server read 480 MiB, the device delivered 3629")
 
     @pytest.mark.parametrize(("server", "device"), [(0.0, 60.0), (480.0, 700.0), (1000.0, 1050.0)])
     def test_a_little_more_than_the_servers_own_is_allowed(self, server: float, device: float) -> None:
-        observation = Observation(server_read_mib=server, device_read_mib=device, only_server_reads=True)
+        observation = CellObservation(server_read_mib=server, device_read_mib=device, only_server_reads=True)
         assert not invalid_reasons(observation, ValidityLimits())
 
     def test_a_load_beside_a_copy_of_the_files_is_not_judged(self, tmp_path: Path) -> None:
         assert seen_in(tmp_path, details={FILES_COPIED: True}).only_server_reads is False
 
     def test_steps_that_read_files_themselves_are_not_judged(self) -> None:
-        assert not invalid_reasons(Observation(server_read_mib=10, device_read_mib=900), ValidityLimits())
+        assert not invalid_reasons(CellObservation(server_read_mib=10, device_read_mib=900), ValidityLimits())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from synthetic_cell import Load, Storage, columns
 
-from volbench.core.profile.limits import Charge, Limit
+from volbench.core.profile.limits import Charge, VolumeLimit
 from volbench.results.explain.accounts.demand import Demand
 from volbench.results.explain.accounts.what_if import OtherVolume, outlooks_of
 from volbench.results.explain.case import Case
@@ -49,7 +49,7 @@ LOAD = dataclasses.replace(DEMAND, clients=64)
 
 
 def capped(rate: float) -> OtherVolume:
-    cap = Limit(name="iops", scope="volume", resource="iops", rate_per_s=rate, charge=Charge(unit="io"))
+    cap = VolumeLimit(name="iops", scope="volume", resource="iops", rate_per_s=rate, charge=Charge(unit="io"))
     return OtherVolume(name="", read_s=0.0008, write_s=0.0008, caps=(cap,))
 
 

@@ -24,7 +24,7 @@ from volbench.results.explain.case_input import ConcurrentActivity
 from volbench.results.explain.causes import findings_of_rules
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.evidence.plateau_checks import (
-    Check,
+    PlateauCheck,
     absorption_check,
     compensation,
     elasticity_check,
@@ -238,7 +238,7 @@ def test_a_mix_varies_enough_to_say_something(deviation: float, is_known: bool) 
     assert (compensation(reads, 100 - reads) is not None) is is_known
 
 
-def absorbed(value: float, queue: float, *, cpu_bound: bool = False) -> Check:
+def absorbed(value: float, queue: float, *, cpu_bound: bool = False) -> PlateauCheck:
     """A rate whose logarithm varies `value` times as much as that of the time."""
     wave = np.array([1, -1, 1, -1, 1, -1, 1, -1, 1, -1.0]) * 0.2
     time, rate = wave, np.sqrt(value) * np.roll(np.repeat(wave[:5], 2), 1)

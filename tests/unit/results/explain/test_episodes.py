@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volbench.results.explain.evidence.episodes import Level, find_change, find_episode, levels
+from volbench.results.explain.evidence.episodes import FigureChange, find_change, find_episode, levels
 from volbench.results.stats.grid import Floats, Grid
 
 
@@ -54,7 +54,7 @@ def test_levels_before_and_during() -> None:
     values = np.array([1.0, 1.0, 1.0, 1.0, 3.0, 3.0, 3.0, 9.0])
     during = np.arange(8) // 3 == 1
     results = [*levels(grid(8), None, during, {"p95": (values, "ms"), "tps": (None, "1/s")})]
-    assert results == [Level(name="p95", unit="ms", before=1.0, during=3.0)]
+    assert results == [FigureChange(name="p95", unit="ms", before=1.0, during=3.0)]
     assert results[0].text == "p95 1 before, 3 ms during (x3.00)"
 
 

@@ -23,7 +23,7 @@ from volbench.results.explain.accounts.what_if_response import (
 from volbench.results.explain.rules.by_response import measured_advice
 from volbench.results.explain.tables import what_if_rows
 from volbench.results.response.estimate import estimate
-from volbench.results.response.levels import Cost, Level
+from volbench.results.response.levels import LatencySlope, VolumeLoad
 from volbench.results.response.measured import MeasuredResponse, measured_response
 from volbench.results.response.tails import TailCheck
 
@@ -48,8 +48,8 @@ DEMAND = Demand(
     p95_s=0.08,
 )
 """Of a load with 20 reads of 2 ms and 3 ms of CPU, whose server counts only 17 waits."""
-COST = Cost(term="read", value=20.0, low=19.0, high=21.0, is_measured=True, moved_ms=(0.4, 2.2))
-LEVEL = Level(volume="slow", threads=4, latency_ms=43.0, awaits_ms={"read": 2.0}, quantiles_ms={0.95: 80.0})
+COST = LatencySlope(term="read", value=20.0, low=19.0, high=21.0, is_measured=True, moved_ms=(0.4, 2.2))
+LEVEL = VolumeLoad(volume="slow", threads=4, latency_ms=43.0, awaits_ms={"read": 2.0}, quantiles_ms={0.95: 80.0})
 UNCHECKED = TailCheck(statistic="p95", errors=(), reason="p95 is not predicted: nothing checks it")
 MEASURED = MeasuredResponse(costs=(COST,), levels=(LEVEL,), tails={0.95: UNCHECKED})
 FAST = OtherVolume(name="fast", read_s=0.0005, write_s=0.0005, caps=())
@@ -110,7 +110,7 @@ WIDE = dataclasses.replace(COST, high=29.0)
     ],
 )
 def test_where_the_response_does_not_tell_it_the_demand_does_and_says_why(
-    demand: Demand, volume: OtherVolume, cost: Cost, reason: str
+    demand: Demand, volume: OtherVolume, cost: LatencySlope, reason: str
 ) -> None:
     level = dataclasses.replace(LEVEL, awaits_ms={cost.term: 2.0})
     measured = dataclasses.replace(MEASURED, costs=(cost,))
@@ -212,7 +212,7 @@ def test_advice_says_why_its_estimate_of_p95_is_not_by_the_response() -> None:
     ],
 )
 def test_advice_without_a_measured_slope_or_without_a_gain_is_none(
-    cause: str, measured: MeasuredResponse | None, level: Level | None, base_ms: float | None
+    cause: str, measured: MeasuredResponse | None, level: VolumeLoad | None, base_ms: float | None
 ) -> None:
     assert measured_advice(cause, measured, level, base_ms) == ""
 

@@ -12,7 +12,7 @@ from volbench.errors import UsageError
 from volbench.results.credits.prices import Prices, load_prices
 from volbench.results.recommend.catalogue import Candidate, candidates
 from volbench.results.recommend.choice import SAVING_MAX, recommend
-from volbench.results.recommend.evidence import Check, Setting
+from volbench.results.recommend.evidence import IndependentCheck, Setting
 from volbench.results.recommend.goal import SURE_MIN, Chance, Goal, chance_below
 from volbench.results.report.recommendation import sentences
 
@@ -34,10 +34,10 @@ class Stated:
         shares = [share for iops, share in self.keeps.items() if iops <= int(candidate.options["iops"])]
         return (Chance(objective="p95", keeps=max(shares, default=0.0), text="stated"),)
 
-    def checks(self, candidate: Candidate, goal: Goal) -> Sequence[Check]:
+    def checks(self, candidate: Candidate, goal: Goal) -> Sequence[IndependentCheck]:
         del goal
         remaining = self.checked.get(int(candidate.options["iops"]))
-        return (Check(name="stated", keeps=remaining, text="as stated"),)
+        return (IndependentCheck(name="stated", keeps=remaining, text="as stated"),)
 
     def settings(self, candidate: Candidate, goal: Goal) -> tuple[Setting, ...]:
         del candidate, goal

@@ -8,7 +8,7 @@ from credit_loads import points, profile_limits
 
 from volbench.core.profile.arrays import Floats
 from volbench.errors import UsageError
-from volbench.results.credits.dump import Dump
+from volbench.results.credits.dump import DumpLoad
 from volbench.results.credits.history import History
 from volbench.results.credits.prices import load_prices
 from volbench.results.credits.work import Work, from_points
@@ -16,14 +16,14 @@ from volbench.results.recommend.catalogue import candidates
 from volbench.results.recommend.choice import recommend
 from volbench.results.recommend.goal import Goal
 from volbench.results.recommend.lateness import late_shares, spread_of
-from volbench.results.recommend.recorded_load import RecordedLoad, Statements
+from volbench.results.recommend.recorded_load import ObservedStatements, RecordedLoad
 from volbench.results.recommend.second_by_second import keeps
 
 OFFERED = candidates(load_prices(), size_bytes=100 << 30, profiles=("ebs-gp2", "ebs-gp3", "ebs-io2"))
 GOAL = Goal(p95_s=0.02)
 
 
-def load(work: Work, statements: Statements | None = None) -> RecordedLoad:
+def load(work: Work, statements: ObservedStatements | None = None) -> RecordedLoad:
     return RecordedLoad(name="db1", history=History(work=work, text="a load"), source="file", statements=statements)
 
 
@@ -97,7 +97,7 @@ def test_a_burst_that_credits_carry_is_on_time_by_both_computations() -> None:
 
 
 def test_a_backup_that_does_not_fit_its_window_decides() -> None:
-    goal = Goal(p95_s=0.02, backup=Dump(bytes=3e11, io_bytes=16384.0, rate_max_per_s=1e5), window_s=2 * 3600.0)
+    goal = Goal(p95_s=0.02, backup=DumpLoad(bytes=3e11, io_bytes=16384.0, rate_max_per_s=1e5), window_s=2 * 3600.0)
     answer = recommend(load(steady(1000)), OFFERED, goal)
     plain = recommend(load(steady(1000)), OFFERED, GOAL)
     assert answer.chosen is not None
@@ -112,20 +112,20 @@ def test_a_recovery_is_not_forecast_from_a_recording() -> None:
 
 
 def test_statements_that_are_slow_already_get_no_recommendation() -> None:
-    statements = Statements(p95_s=0.05, read_s=0.002, write_s=0.002)
+    statements = ObservedStatements(p95_s=0.05, read_s=0.002, write_s=0.002)
     answer = recommend(load(steady(1000), statements), OFFERED, GOAL)
     assert answer.chosen is None
 
 
 def test_statements_stay_in_time_on_a_volume_that_is_no_slower() -> None:
-    statements = Statements(p95_s=0.015, read_s=0.002, write_s=0.002)
+    statements = ObservedStatements(p95_s=0.015, read_s=0.002, write_s=0.002)
     answer = recommend(load(steady(1000), statements), OFFERED, GOAL)
     assert answer.chosen is not None
     assert answer.chosen.candidate.profile in {"ebs-gp2", "ebs-gp3"}
 
 
 def test_statements_may_be_late_on_a_volume_that_is_slower() -> None:
-    statements = Statements(p95_s=0.015, read_s=0.0003, write_s=0.0003)
+    statements = ObservedStatements(p95_s=0.015, read_s=0.0003, write_s=0.0003)
     answer = recommend(load(steady(1000), statements), OFFERED, GOAL)
     assert answer.chosen is None or answer.chosen.candidate.profile == "ebs-io2"
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volbench.results.report.rows.fitting import (
-    Measured,
-    Objective,
+    MeasuredFit,
+    ServerObjective,
     Use,
     checked,
     measured_fit,
@@ -23,8 +23,8 @@ def alike(share: float) -> Use:
     return Use(first=share, each_further=share)
 
 
-def objective(keeps: float = 1.0, p95_ms: float | None = None, *, closed: bool = False) -> Objective:
-    return Objective(keeps=keeps, p95_ms=p95_ms, closed=closed)
+def objective(keeps: float = 1.0, p95_ms: float | None = None, *, closed: bool = False) -> ServerObjective:
+    return ServerObjective(keeps=keeps, p95_ms=p95_ms, closed=closed)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_the_predicted_number_fits_and_the_next_one_does_not(use: float, keeps: 
 def test_the_measured_number_is_the_last_before_one_that_breaks(
     alone_fits: bool, fits: list[bool | None], expected: tuple[int, int | None]
 ) -> None:
-    levels = [Measured(instances=count, fits=fit) for count, fit in zip((2, 4), fits, strict=True)]
+    levels = [MeasuredFit(instances=count, fits=fit) for count, fit in zip((2, 4), fits, strict=True)]
     assert measured_fit(alone_fits=alone_fits, levels=levels) == expected
 
 

@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from volbench.core.records.report import ComparisonRow
-from volbench.results.report.rows.reproduce import Progress, decided_names, reproduce_lines
+from volbench.results.report.rows.reproduce import IncompleteRun, decided_names, reproduce_lines
 
 
 def open_row(cells_needed: int) -> ComparisonRow:
@@ -64,7 +64,7 @@ def test_other_commands_are_printed_as_they_ran(command: str) -> None:
 )
 def test_a_run_that_is_not_complete_is_resumed(command: str, run: str) -> None:
     """An interrupted run of 5 cells each was said to have decided nothing, and to be made again with 3."""
-    progress = Progress(run_id="r-1", done=4, planned=15)
+    progress = IncompleteRun(run_id="r-1", done=4, planned=15)
     lines = reproduce_lines(shlex.split(command), "seed 1", [open_row(3)], progress)
     assert lines[2:] == ("# 4 of 15 cells are done; this measures the rest:", f"volbench resume {run}")
 

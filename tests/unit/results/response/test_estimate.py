@@ -21,7 +21,7 @@ from volbench.results.response.estimate import (
 )
 from volbench.results.response.least_squares import fit
 from volbench.results.response.model import Method, NoResponse, Response, Slope
-from volbench.results.response.samples import CellSamples, Counted
+from volbench.results.response.samples import CellSamples, WaitCount
 
 SECONDS = 60
 
@@ -236,7 +236,7 @@ def test_a_count_of_at_most_so_many_contradicts_no_smaller_slope():
     reads = square_wave(SECONDS, low_ms=0.5, high_ms=2.0, slot_s=3, rng=rng)
     samples = cell(Load(waits={"read": 20.0}), {"read": reads}, rng=rng)
     for high, agreement in ((40.0, "open"), (10.0, "above")):
-        counted = replace(samples, counted={"read": Counted(low=0.0, high=high)})
+        counted = replace(samples, counted={"read": WaitCount(low=0.0, high=high)})
         assert response_of([counted]).slopes[0].agreement == agreement
 
 
@@ -326,7 +326,7 @@ def test_of_waits_that_move_together_one_that_is_never_waited_for_costs_nothing(
     rng = np.random.default_rng(3)
     reads = square_wave(SECONDS, low_ms=0.5, high_ms=2.0, slot_s=3, rng=rng)
     samples = cell(Load(waits=waits), {"read": reads, "log_sync": 1.5 * reads}, rng=rng)
-    response = response_of([replace(samples, counted={never: Counted(low=0.0, high=0.0)})])
+    response = response_of([replace(samples, counted={never: WaitCount(low=0.0, high=0.0)})])
     ((term, count),) = waits.items()
     free, fixed = response.slope(term), response.slope(never)
     assert free is not None

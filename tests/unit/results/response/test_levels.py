@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from simulated_response import Load, cell
 
 from volbench.results.response.estimate import UNMOVED, estimate
-from volbench.results.response.levels import Cost, Level, confirmed_costs, latency_at, levels_of
+from volbench.results.response.levels import LatencySlope, VolumeLoad, confirmed_costs, latency_at, levels_of
 from volbench.results.response.measured import MeasuredResponse
 from volbench.results.response.model import Response
 from volbench.results.response.prediction import Predicted, predicted_tails, prediction_text, tails_by_step
 from volbench.results.response.samples import CellSamples
 from volbench.results.response.tails import ERROR_MAX, TailCheck, tail_at, tail_check
 
-LEVEL = Level(volume="v", threads=4, latency_ms=24.0, awaits_ms={"read": 1.0}, quantiles_ms={0.95: 60.0})
-COST = Cost(term="read", value=20.0, low=18.0, high=22.0, is_measured=True, moved_ms=(0.5, 3.0))
+LEVEL = VolumeLoad(volume="v", threads=4, latency_ms=24.0, awaits_ms={"read": 1.0}, quantiles_ms={0.95: 60.0})
+COST = LatencySlope(term="read", value=20.0, low=18.0, high=22.0, is_measured=True, moved_ms=(0.5, 3.0))
 
 
 def steady(volume: str, read_ms: float, seed: int, *, counted: float = 20.0) -> CellSamples:

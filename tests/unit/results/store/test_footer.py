@@ -11,13 +11,13 @@ import pytest
 
 from volbench.core.records.series import SeriesRow
 from volbench.errors import RunUnreadable
-from volbench.results.store.footer import Chunk, ParquetBytes, pages, read_footer
+from volbench.results.store.footer import ColumnChunk, ParquetBytes, pages, read_footer
 from volbench.results.store.series import read_series, write_series
 from volbench.results.store.tables import GROUP_BYTES_MAX
 from volbench.results.store.thrift import BadMetadata
 
 
-def footer_of(path: Path) -> tuple[int, list[list[Chunk]]]:
+def footer_of(path: Path) -> tuple[int, list[list[ColumnChunk]]]:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         file = ParquetBytes(descriptor)
@@ -79,7 +79,7 @@ def test_a_page_that_states_more_than_the_footer_is_refused(tmp_path: Path) -> N
         read_series(path)
 
 
-def _footer_with_longer_value(path: Path, chunk: Chunk, grown: int) -> bytes:
+def _footer_with_longer_value(path: Path, chunk: ColumnChunk, grown: int) -> bytes:
     """The file's footer with one column `grown` bytes longer; its number must stay in as many bytes."""
     data = path.read_bytes()
     length = int.from_bytes(data[-8:-4], "little")

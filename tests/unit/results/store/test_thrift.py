@@ -7,7 +7,7 @@ import random
 import pytest
 
 from volbench.results.store import thrift
-from volbench.results.store.thrift import BadMetadata, Fields, Reading, Structs
+from volbench.results.store.thrift import BadMetadata, Fields, Structs, ThriftStruct
 
 FIELDS: Fields = {1: {}, 3: {2: {}, 5: {1: {}}}, 4: {}}
 
@@ -31,7 +31,7 @@ def struct(numbers: list[int], text: bytes) -> bytes:
     )
 
 
-def read(structs: Structs, data: bytes) -> Reading | str:
+def read(structs: Structs, data: bytes) -> ThriftStruct | str:
     try:
         return structs.read(data, 0)
     except BadMetadata as error:

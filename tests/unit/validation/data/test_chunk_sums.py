@@ -13,14 +13,14 @@ from volbench.errors import StepFailed
 from volbench.validation.data import chunk_sums
 from volbench.validation.data.checksums import compare_tables
 from volbench.validation.data.chunk_sums import ChunkReaders
-from volbench.validation.data.table import Column, Table
+from volbench.validation.data.table import Column, ComparedTable
 from volbench.validation.source.server import Rows
 
 MEETING_S = 60.0
 
 
-def table(name: str = "t", *, key: tuple[str, ...] = ("id",)) -> Table:
-    return Table(schema="s", name=name, columns=(Column(name="id", type="int", nullable=False),), key=key)
+def table(name: str = "t", *, key: tuple[str, ...] = ("id",)) -> ComparedTable:
+    return ComparedTable(schema="s", name=name, columns=(Column(name="id", type="int", nullable=False),), key=key)
 
 
 class Numbers:

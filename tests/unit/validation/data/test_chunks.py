@@ -6,16 +6,16 @@ import pytest
 
 from volbench.errors import StepFailed
 from volbench.validation.data.chunks import Pace, chunks_of, divisible_key
-from volbench.validation.data.table import Column, Table
+from volbench.validation.data.table import Column, ComparedTable
 from volbench.validation.data.throttle import LAG_S_MAX, SNAPSHOT_S_MAX, THREADS_RUNNING_MAX, Throttle
 from volbench.validation.source.server import SNAPSHOT, Rows
 
 
-def table(*types: str, ordered_alike: bool = True) -> Table:
+def table(*types: str, ordered_alike: bool = True) -> ComparedTable:
     columns = tuple(
         Column(name=f"k{location}", type=kind, ordered_alike=ordered_alike) for location, kind in enumerate(types)
     )
-    return Table(schema="s", name="t", columns=columns, key=tuple(column.name for column in columns))
+    return ComparedTable(schema="s", name="t", columns=columns, key=tuple(column.name for column in columns))
 
 
 class Keys:

@@ -13,18 +13,18 @@ from volbench.core.records.validation.result import CheckRow, Replayed
 from volbench.core.suite.validation import check_validation_plan
 from volbench.errors import UsageError
 from volbench.validation.forecast.burst import burst_check, burst_outlook, candidate_limits, measure_demand
-from volbench.validation.replay.io_meter import Count
+from volbench.validation.replay.io_meter import IoCounters
 
 PAGE = 16_384
 
 
-def counts(per_s: Sequence[float], *, interval_s: float = 1.0, dirty: float = 0.0) -> list[Count]:
+def counts(per_s: Sequence[float], *, interval_s: float = 1.0, dirty: float = 0.0) -> list[IoCounters]:
     """Readings of a volume with so many requests in each interval, half of them reads."""
     results, total = [], 0.0
     for number, rate in enumerate((0.0, *per_s)):
         total += rate * interval_s
         results.append(
-            Count(
+            IoCounters(
                 t_s=100 + number * interval_s,
                 reads=total / 2,
                 writes=total / 2,
@@ -60,7 +60,7 @@ def replayed(
     )
 
 
-def judged(volume: str, measured: Sequence[Count], result: Replayed, *, duration: str = "24h") -> CheckRow:
+def judged(volume: str, measured: Sequence[IoCounters], result: Replayed, *, duration: str = "24h") -> CheckRow:
     plan = BurstPlan.model_validate({"volume": volume, "duration": duration})
     need = measure_demand(measured, result)
     outlook = burst_outlook(need, candidate_limits(plan), plan, counted_by="a test") if need else None

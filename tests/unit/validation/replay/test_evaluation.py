@@ -11,7 +11,7 @@ from volbench.core.records.validation.plan import ReplayPlan
 from volbench.core.records.validation.result import CheckRow, Replayed
 from volbench.machine.host.task_account import CpuShare, TaskTimes
 from volbench.measure.workload.replay.schedule import Schedule, ScheduledStatement
-from volbench.measure.workload.replay.sending import NOT_SENT, Execution, Machine, WorkerResult
+from volbench.measure.workload.replay.sending import NOT_SENT, ExecutedStatement, Machine, WorkerResult
 from volbench.validation.replay.evaluation import replay_check, summarise
 from volbench.validation.replay.slowdown import bounds
 
@@ -45,7 +45,7 @@ def outcome(
         began = due.at_s + late_s + queued_s
         took = 0.01 * draw.lognormvariate(0, 0.3) * ratio + added_s
         answers.append(
-            Execution(
+            ExecutedStatement(
                 statement=due,
                 free_s=due.at_s + queued_s,
                 started_s=began,

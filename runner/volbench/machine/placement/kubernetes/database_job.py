@@ -14,7 +14,7 @@ from volbench.machine.cluster.client import Cluster
 from volbench.machine.cluster.queues import check_queue
 from volbench.machine.placement.kubernetes.affinity import away_from_cells
 from volbench.machine.placement.kubernetes.job_access import (
-    Mount,
+    JobMount,
     PasswordKey,
     check_account,
     check_host,
@@ -72,7 +72,7 @@ class DatabaseJob:
     directory_of_files: str = ""
     hosts: Sequence[str] = ()
     password: PasswordKey | None = None
-    mounts: Sequence[Mount] = ()
+    mounts: Sequence[JobMount] = ()
     service_account: str = ""
     cpu: str = ""
     memory: str = "2Gi"

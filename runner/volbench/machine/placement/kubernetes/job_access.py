@@ -26,7 +26,7 @@ _SHOWN_MAX = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mount:
+class JobMount:
     """A Secret, a ConfigMap or a claim of the namespace that the pod has read-only."""
 
     kind: str
@@ -61,7 +61,7 @@ class PasswordKey:
     key: str
 
 
-def parse_mount(text: str) -> Mount:
+def parse_mount(text: str) -> JobMount:
     """Parse `secret:NAME`, `configmap:NAME` or `pvc:NAME`. Raise UsageError."""
     kind, separator, name = text.partition(":")
     if not separator or kind not in _RESOURCES or not name or "/" in name:
@@ -70,10 +70,10 @@ def parse_mount(text: str) -> Mount:
             where=f"--mount {text}",
             next_step=f"its files are below {MOUNTS}/NAME in the pod",
         )
-    return Mount(kind=kind, name=name)
+    return JobMount(kind=kind, name=name)
 
 
-def parse_mounts(texts: Sequence[str]) -> tuple[Mount, ...]:
+def parse_mounts(texts: Sequence[str]) -> tuple[JobMount, ...]:
     """Parse mounts, each of which has a directory by its name. Raise UsageError."""
     mounts = tuple(map(parse_mount, texts))
     names = [mount.name for mount in mounts]
@@ -94,7 +94,7 @@ def parse_password_key(text: str) -> PasswordKey | None:
     return PasswordKey(secret=name, key=key)
 
 
-def check_paths(paths: Iterable[str], mounts: Sequence[Mount]) -> None:
+def check_paths(paths: Iterable[str], mounts: Sequence[JobMount]) -> None:
     """Raise UsageError for a file that the pod has in none of its mounts."""
     for path in paths:
         if not any(path.startswith(f"{mount.directory}/") for mount in mounts):
@@ -127,7 +127,7 @@ def check_secret(cluster: Cluster, name: str, keys: Iterable[str], *, option: st
             )
 
 
-def check_mounts(cluster: Cluster, mounts: Iterable[Mount]) -> None:
+def check_mounts(cluster: Cluster, mounts: Iterable[JobMount]) -> None:
     """Raise MissingPrerequisite for an object that the namespace does not have."""
     for mount in mounts:
         _object(cluster, mount.resource, mount.name)

@@ -23,7 +23,7 @@ Pattern = Literal["read", "write", "randread", "randwrite", "rw", "randrw"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class FioJob:
     """One load on one file.
 
     Args:
@@ -76,7 +76,7 @@ class JobResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class FioResult:
     """The figures of a load, reads and writes together.
 
     Args:
@@ -102,7 +102,7 @@ class Point:
         return self.latency_ms[-1]
 
 
-def run_job(fio: str, job: Job) -> JobResult:
+def run_job(fio: str, job: FioJob) -> JobResult:
     """Run a job. Raise StepFailed with fio's output if it fails or does not end in time."""
     with tempfile.TemporaryDirectory(prefix="volbench-fio-") as scratch:
         answer = Path(scratch) / "fio.json"
@@ -149,7 +149,7 @@ def parse_result(text: str, pattern: Pattern, *, log: str = "") -> JobResult:
         ) from error
 
 
-def parse_point(text: str, *, where: str) -> Point:
+def parse_point(text: str, *, where: str) -> FioResult:
     """Return the result of a load from fio's JSON with bins (`json+`, versions 3.x). Raise StepFailed."""
     try:
         job = _job_of(text)
@@ -162,7 +162,7 @@ def parse_point(text: str, *, where: str) -> Point:
         latencies = sorted(bins)
         latency_stats = [side["clat_ns"] for side in sides]
         events = sum(latency["N"] for latency in latency_stats)
-        return Point(
+        return FioResult(
             operations=sum(side["total_ios"] for side in sides),
             iops=sum(float(side["iops"]) for side in sides),
             moved_bytes_per_s=sum(float(side["bw_bytes"]) for side in sides),
@@ -197,7 +197,7 @@ def _percentiles(latency: dict[str, Any]) -> tuple[float, float]:
     return percentiles["50.000000"] / 1e6, percentiles["99.000000"] / 1e6
 
 
-def fio_arguments(job: Job) -> list[str]:
+def fio_arguments(job: FioJob) -> list[str]:
     """Return fio's options for a load, without those of its output."""
     # Without O_DIRECT libaio waits in each submission, so depth needs threads.
     threads = job.jobs if job.direct else job.depth * job.jobs
@@ -234,7 +234,7 @@ def fio_arguments(job: Job) -> list[str]:
     return arguments
 
 
-def _extent(job: Job, threads: int) -> list[str]:
+def _extent(job: FioJob, threads: int) -> list[str]:
     """Return the options of the load's extent: each sequential job has a part of its own."""
     if threads == 1 or job.pattern not in ("read", "write", "rw"):
         return [f"--size={job.extent_bytes}"]

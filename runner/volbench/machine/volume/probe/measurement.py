@@ -21,7 +21,7 @@ from volbench.machine.volume.interface import OpenVolume
 from volbench.machine.volume.kinds.path import check_directory
 from volbench.machine.volume.probe.figures import LARGE_BYTES, PAGE_BYTES, RANDOM_DEPTH, SMALL_BYTES, STREAM_DEPTH
 from volbench.machine.volume.probe.files import measure_files
-from volbench.machine.volume.probe.fio import Job, JobResult, Pattern, run_job
+from volbench.machine.volume.probe.fio import FioJob, JobResult, Pattern, run_job
 from volbench.machine.volume.probe.judgement import (
     _DROP_RATIO,
     _SATURATED,
@@ -272,7 +272,7 @@ class _Measurement:
     def _job(
         self, pattern: Pattern, size_bytes: int, depth: int, share: float, *, sync: bool = False, once: bool = False
     ) -> JobResult:
-        job = Job(
+        job = FioJob(
             file=self._file,
             pattern=pattern,
             block_bytes=size_bytes,
@@ -288,7 +288,7 @@ class _Measurement:
         phase = f"{'fdatasync' if sync else pattern} of {size_bytes >> 10} KiB, depth {depth}"
         return self._undisturbed(phase, lambda: self._run_job(job))
 
-    def _run_job(self, job: Job) -> JobResult:
+    def _run_job(self, job: FioJob) -> JobResult:
         """Run a job; a discarded try counts too, since it used burst credits."""
         result = run_job(self._fio, job)
         self._results.append(result)

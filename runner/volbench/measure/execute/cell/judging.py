@@ -7,7 +7,7 @@ import os
 
 from volbench.measure.execute.cell.cell_run import CellRun
 from volbench.results.compare.cell_metrics import storage_metrics
-from volbench.results.compare.validity.observation import Observation, observe
+from volbench.results.compare.validity.observation import CellObservation, observe
 from volbench.results.compare.validity.reasons import (
     covariates_of,
     delayable_share_of,
@@ -27,7 +27,7 @@ def judge(run: CellRun) -> None:
     series = run.out / SERIES_FILE
     quiet_s = builder.window_of("quiet")
     for number, step in enumerate(builder.steps):
-        observation: Observation = observe(
+        observation: CellObservation = observe(
             series,
             step,
             quiet_s=quiet_s,

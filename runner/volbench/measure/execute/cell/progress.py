@@ -22,7 +22,7 @@ _INTERVAL_S_MIN = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class AgentProgress:
     """What the agent does, and the fraction done, None if unknown."""
 
     text: str
@@ -38,7 +38,7 @@ class ProgressFile:
     def __init__(self, directory: Path) -> None:
         self._path = directory / PROGRESS_FILE
         self._last_s = 0.0
-        self._last = Progress(text="")
+        self._last = AgentProgress(text="")
         self._request: SnapshotRequest | ClaimRequest | None = None
         self._lock = threading.Lock()
 
@@ -48,7 +48,7 @@ class ProgressFile:
         with self._lock:
             if text == self._last.text and now - self._last_s < _INTERVAL_S_MIN:
                 return
-            self._last_s, self._last = now, Progress(text=text, fraction=fraction)
+            self._last_s, self._last = now, AgentProgress(text=text, fraction=fraction)
             self._write()
 
     @contextmanager
@@ -74,10 +74,10 @@ class ProgressFile:
         partial.replace(self._path)
 
 
-def read_progress(directory: Path) -> Progress | None:
+def read_progress(directory: Path) -> AgentProgress | None:
     """Return the agent's last report, or None before the first one."""
     try:
         raw = parse_json(read_file(directory / PROGRESS_FILE, bytes_max=PROGRESS_BYTES_MAX))
-        return Progress(text=str(raw["text"]), fraction=raw.get("fraction"))
+        return AgentProgress(text=str(raw["text"]), fraction=raw.get("fraction"))
     except (OSError, ValueError, KeyError, TypeError):
         return None

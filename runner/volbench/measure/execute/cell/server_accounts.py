@@ -25,7 +25,7 @@ CGROUP_ROOTS = (Path("/volbench/cgroup"), Path("/sys/fs/cgroup"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Accounts:
+class ServerAccounts:
     """The kernel's accounts of what server and client use; empty if not visible."""
 
     server_io: str = ""
@@ -33,20 +33,20 @@ class Accounts:
     client_cpu: tuple[str, ...] = ()
 
 
-def accounts_of(paths: CellPlaces) -> Accounts:
+def accounts_of(paths: CellPlaces) -> ServerAccounts:
     """Return the accounts of a cell's server and of this process."""
     try:
         server = cgroup_root_of(int(_control_file(paths, SERVER_PID_FILE)))
     except (OSError, ValueError):
         pass  # not in a pod
     else:
-        return Accounts(
+        return ServerAccounts(
             server_io=str(own_io_directory(server) or ""),
             server_cpu=own_cpu_files(server),
             client_cpu=own_cpu_files(CGROUPS),
         )
     group = _server_group(paths)
-    return Accounts(
+    return ServerAccounts(
         server_io=_cgroup_dir(group),
         server_cpu=_cpu_files(group),
         client_cpu=_client_cpu_files() if group else (),

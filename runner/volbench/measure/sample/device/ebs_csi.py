@@ -24,7 +24,7 @@ ANSWER_S_MAX = 2.0
 _ANSWER_BYTES_MAX = 4 << 20
 
 
-class EbsCsi(Sampler):
+class EbsCsiSampler(Sampler):
     """Asks the driver's pod on this node at each tick.
 
     Args:
@@ -66,7 +66,7 @@ class EbsCsi(Sampler):
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
         """Rates of the volume. Counters that went backwards are those of a volume attached anew: no row."""
-        change = Change(source=EbsCsi.source, before=before, after=after)
+        change = Change(source=EbsCsiSampler.source, before=before, after=after)
         if not change.usable:
             return
         for volume in change.entities("reads"):

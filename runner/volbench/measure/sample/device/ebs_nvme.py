@@ -51,7 +51,7 @@ _EXCEEDED = (
 )
 
 
-class EbsNvme(Sampler):
+class EbsNvmeSampler(Sampler):
     """Reads the log page of some devices.
 
     Args:
@@ -111,7 +111,7 @@ class EbsNvme(Sampler):
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
         """Rates by device. A device whose counters went backwards was attached anew: no row."""
-        change = Change(source=EbsNvme.source, before=before, after=after)
+        change = Change(source=EbsNvmeSampler.source, before=before, after=after)
         if not change.usable:
             return
         for device in change.entities("reads"):

@@ -25,7 +25,7 @@ _ANSWER_BYTES_MAX = 1 << 20
 _DATA = ("read", "write", "flush")
 
 
-class Emulator(Sampler):
+class EmulatorSampler(Sampler):
     """Asks the control socket at each tick, on one connection.
 
     Args:
@@ -83,7 +83,7 @@ class Emulator(Sampler):
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
         """Rates; of a volume that was mounted anew meanwhile, only what is true of the moment."""
-        change = Change(source=Emulator.source, before=before, after=after)
+        change = Change(source=EmulatorSampler.source, before=before, after=after)
         if not change.usable:
             return
         for name, limit in after.values:

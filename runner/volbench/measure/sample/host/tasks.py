@@ -40,7 +40,7 @@ _OBSERVED_READINGS_PER_WALK = 10
 """A server in use hardly starts processes, and a walk over those of a large machine costs milliseconds."""
 
 
-class Tasks(Sampler):
+class TasksSampler(Sampler):
     """Reads /proc of processes that can be seen from here, else a file that a process outside keeps up to date.
 
     Args:
@@ -118,7 +118,7 @@ class Tasks(Sampler):
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
         """CPUs used, and seconds a second that tasks waited, all tasks added up."""
-        change = Change(source=Tasks.source, before=before, after=after)
+        change = Change(source=TasksSampler.source, before=before, after=after)
         if not change.usable:
             return
         for entity in change.entities("cpu_s"):

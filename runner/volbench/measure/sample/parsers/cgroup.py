@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CgroupIo:
+class GroupIoCounters:
     """What a group asked of one device, `major:minor`, since it was made. Version 1 counts bios before merging."""
 
     read_bytes: int = 0
@@ -19,19 +19,19 @@ class CgroupIo:
 _V2_FIELDS = {"rbytes": "read_bytes", "wbytes": "write_bytes", "rios": "reads", "wios": "writes"}
 
 
-def parse_io_stat(text: str) -> dict[str, CgroupIo]:
+def parse_io_stat(text: str) -> dict[str, GroupIoCounters]:
     """io.stat: `8:16 rbytes=1459200 wbytes=314773504 rios=192 wios=353 ...` by device.
 
     Keys come in any order, unknown ones are left out; a line without pairs is a device without an account.
     Source: Documentation/admin-guide/cgroup-v2.rst.
     """
-    traffic: dict[str, CgroupIo] = {}
+    traffic: dict[str, GroupIoCounters] = {}
     for line in text.splitlines():
         device, *fields = line.split()
         pairs = [field.split("=", 1) for field in fields if "=" in field]
         counters = {_V2_FIELDS[key]: int(value) for key, value in pairs if key in _V2_FIELDS}
         if counters:
-            traffic[device] = CgroupIo(**counters)
+            traffic[device] = GroupIoCounters(**counters)
     return traffic
 
 
@@ -48,11 +48,11 @@ def parse_blkio(text: str) -> dict[str, dict[str, int]]:
     return values
 
 
-def join_blkio(serviced: str, service_bytes: str) -> dict[str, CgroupIo]:
+def join_blkio(serviced: str, service_bytes: str) -> dict[str, GroupIoCounters]:
     """The two files of version 1 as one account by device."""
     operations, sizes = parse_blkio(serviced), parse_blkio(service_bytes)
     return {
-        device: CgroupIo(
+        device: GroupIoCounters(
             reads=counts.get("Read", 0),
             writes=counts.get("Write", 0),
             read_bytes=sizes.get(device, {}).get("Read", 0),

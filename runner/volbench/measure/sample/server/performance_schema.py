@@ -64,7 +64,7 @@ class _Backups:
         return {(PROGRAM, name): numbers.get(name, 0) for name in parse.BACKUP_TOOLS}
 
 
-class PerformanceSchema(Sampler):
+class PerformanceSchemaSampler(Sampler):
     """Reads all of it with one statement a tick."""
 
     source: ClassVar[str] = "performance_schema"
@@ -203,7 +203,7 @@ class PerformanceSchema(Sampler):
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
         """Rates by class; none over a reconnection, since the counters may have begun anew."""
-        change = Change(source=PerformanceSchema.source, before=before, after=after)
+        change = Change(source=PerformanceSchemaSampler.source, before=before, after=after)
         if not change.usable or before.values.get(GENERATION) != after.values.get(GENERATION):
             return
         yield from change.rows(_statements(change))

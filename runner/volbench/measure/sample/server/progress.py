@@ -51,7 +51,7 @@ _SCHEDULER = "SELECT @@GLOBAL.event_scheduler = 'ON' AS volbench"
 
 
 @dataclass(kw_only=True)
-class Progress:
+class StatementProgress:
     """Follows the count of statements: how many sessions began, and how long none did though some were running.
 
     Args:
@@ -123,7 +123,7 @@ class _Looks:
         self._sent = 0
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
-        self.progress: Progress | None = None
+        self.progress: StatementProgress | None = None
         self.has_histogram = False
         self.asked = threading.Event()
         self._thread.start()
@@ -149,7 +149,7 @@ class _Looks:
                 idle = 1  # ours, which asks
                 with suppress(mysql.connector.errors.ProgrammingError):
                     idle += self._number(cursor, _SCHEDULER)  # it counts as running all the time
-                self.progress = Progress(running=lambda: self._number(cursor, _RUNNING) - idle)
+                self.progress = StatementProgress(running=lambda: self._number(cursor, _RUNNING) - idle)
                 self.asked.set()
                 while not self._done.wait(INTERVAL_S):
                     self._look(opened)

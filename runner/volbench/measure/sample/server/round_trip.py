@@ -21,7 +21,7 @@ from volbench.measure.sample.shared import Shared
 _S_TO_MS = 1000
 
 
-class RoundTrip(Sampler):
+class RoundTripSampler(Sampler):
     """Counts round trips that a thread makes all the time: between two ticks the network may stand still.
 
     Args:
@@ -85,7 +85,7 @@ class RoundTrip(Sampler):
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
         """Mean, shortest and longest; an interval in which none ended has only their number."""
-        change = Change(source=RoundTrip.source, before=before, after=after)
+        change = Change(source=RoundTripSampler.source, before=before, after=after)
         if not change.usable:
             return
         count, least_s, most_s = change.grown("count"), change.gauge("least_s"), change.gauge("most_s")

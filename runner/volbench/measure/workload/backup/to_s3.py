@@ -25,7 +25,7 @@ _RIGHTS = (
 )
 
 
-class Stream(s3.Stream, Protocol):
+class DumpStream(s3.Stream, Protocol):
     """Bytes of the dump, and whether more may be waited for."""
 
     def check_limits(self) -> None:
@@ -73,7 +73,7 @@ class S3Object:
             unfinished = client.create_multipart_upload(**self._names)
             client.abort_multipart_upload(**self._names, UploadId=unfinished["UploadId"])
 
-    def upload(self, stream: Stream, expected_bytes: int, report: Callable[[int], None]) -> StoredObject:
+    def upload(self, stream: DumpStream, expected_bytes: int, report: Callable[[int], None]) -> StoredObject:
         """Store the stream's bytes, all or none.
 
         Args:
@@ -92,7 +92,7 @@ class S3Object:
             self._remove(client, stored)
 
     def _upload(
-        self, client: Any, stream: Stream, size_bytes_max: int, report: Callable[[int], None]
+        self, client: Any, stream: DumpStream, size_bytes_max: int, report: Callable[[int], None]
     ) -> StoredObject:
         try:
             return s3.upload(

@@ -14,7 +14,7 @@ FILES_MAX = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstTouch:
+class FirstTouchReads:
     """Bytes of all files, and the seconds of the first and the second read of them."""
 
     files: int
@@ -24,7 +24,7 @@ class FirstTouch:
     second_s: float
 
 
-def read_twice(directory: Path) -> FirstTouch:
+def read_twice(directory: Path) -> FirstTouchReads:
     """Read all regular files below a directory twice, one after the other, without the page cache in between.
 
     Links are not followed, and nothing is written. Files that this user may not read are counted.
@@ -37,7 +37,7 @@ def read_twice(directory: Path) -> FirstTouch:
         _read(path)
     ended_s = time.monotonic()
     readable = [size for size in sizes if size is not None]
-    return FirstTouch(
+    return FirstTouchReads(
         files=len(readable),
         bytes=sum(readable),
         unreadable=len(sizes) - len(readable),

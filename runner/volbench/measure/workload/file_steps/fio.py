@@ -11,7 +11,7 @@ from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import MetricValue, metric
 from volbench.core.records.size_contrast import SizeContrast
 from volbench.core.records.steps.fio import FioStep
-from volbench.machine.volume.probe.fio import SETTLE_S_MAX, Job, Point, fio_arguments, parse_point
+from volbench.machine.volume.probe.fio import SETTLE_S_MAX, FioJob, FioResult, fio_arguments, parse_point
 from volbench.measure.workload.files import require_step_space
 from volbench.measure.workload.fio_process import FIO, fio_output
 from volbench.measure.workload.interface import StepContext, StepOutcome, SubResult, Workload
@@ -60,7 +60,7 @@ def _measured(step: FioStep, ctx: StepContext, file: Path) -> StepOutcome:
         metrics["fio_prefill_s"] = metric("fio_prefill_s", ctx.clock.now_s() - begun_s)
     else:
         notes.append("the file was not filled first: reads of unwritten blocks may need no I/O")
-    points: list[tuple[Job, Point]] = []
+    points: list[tuple[FioJob, FioResult]] = []
     sub_results = []
     for number, job in enumerate(_jobs(step, file)):
         ctx.progress(f"fio: {_suffix(job)}, {job.depth} x {job.jobs} at a time", number / step.points())
@@ -80,7 +80,7 @@ def _measured(step: FioStep, ctx: StepContext, file: Path) -> StepOutcome:
 
 
 def _contrasts(
-    points: Iterable[tuple[Job, Point]], ctx: StepContext, step: FioStep
+    points: Iterable[tuple[FioJob, FioResult]], ctx: StepContext, step: FioStep
 ) -> tuple[tuple[SizeContrast, ...], str]:
     """Run the contrast of sizes, if the step has one; return its loads, and why one is missing."""
     if not step.contrast_s:
@@ -94,11 +94,11 @@ def _contrasts(
     return contrast_of(points, step=step.name, seconds=step.contrast_s, runner=runner)
 
 
-def _jobs(step: FioStep, file: Path) -> Iterator[Job]:
+def _jobs(step: FioStep, file: Path) -> Iterator[FioJob]:
     """Yield the points in their order: the longest queue of a pattern is the last."""
     combinations = itertools.product(step.rw, step.block_size_bytes, step.numjobs, step.iodepth)
     for pattern, block_bytes, jobs, depth in combinations:
-        yield Job(
+        yield FioJob(
             file=file,
             pattern=pattern,
             block_bytes=block_bytes,
@@ -113,8 +113,8 @@ def _jobs(step: FioStep, file: Path) -> Iterator[Job]:
         )
 
 
-def _prefill(step: FioStep, file: Path) -> Job:
-    return Job(
+def _prefill(step: FioStep, file: Path) -> FioJob:
+    return FioJob(
         file=file,
         pattern="write",
         block_bytes=min(_PREFILL_BLOCK_BYTES, step.size_bytes),
@@ -126,7 +126,7 @@ def _prefill(step: FioStep, file: Path) -> Job:
     )
 
 
-def _point(job: Job, ctx: StepContext, step: FioStep) -> Point:
+def _point(job: FioJob, ctx: StepContext, step: FioStep) -> FioResult:
     """Measure one point. Raise StepFailed."""
     return parse_point(
         _run(job, ctx, step, timeout_s=job.ramp_s + job.runtime_s + SETTLE_S_MAX),
@@ -134,7 +134,7 @@ def _point(job: Job, ctx: StepContext, step: FioStep) -> Point:
     )
 
 
-def _sub_result(job: Job, point: Point, step: FioStep, *, ended_s: float) -> SubResult:
+def _sub_result(job: FioJob, point: FioResult, step: FioStep, *, ended_s: float) -> SubResult:
     values = {
         "fio_iops": point.iops,
         "fio_mib_per_s": point.moved_bytes_per_s / MIB,
@@ -153,23 +153,23 @@ def _sub_result(job: Job, point: Point, step: FioStep, *, ended_s: float) -> Sub
     )
 
 
-def _latencies(point: Point) -> dict[str, float]:
+def _latencies(point: FioResult) -> dict[str, float]:
     latencies = {f"latency_ms_{name}": point.quantile_ms(level) for name, level in _QUANTILES.items()}
     return latencies | {"latency_ms_mean": point.latency_ms_mean, "latency_ms_max": point.latency_ms_max}
 
 
-def _run(job: Job, ctx: StepContext, step: FioStep, *, timeout_s: float) -> str:
+def _run(job: FioJob, ctx: StepContext, step: FioStep, *, timeout_s: float) -> str:
     """Run fio with one load; return its output. Raise StepFailed with its error output."""
     where = f"step {step.name}, {_suffix(job)}"
     return fio_output(job, where=where, cwd=ctx.scratch_dir, cancelled=ctx.cancelled, timeout_s=timeout_s)
 
 
-def _suffix(job: Job) -> str:
+def _suffix(job: FioJob) -> str:
     size = f"{job.block_bytes >> 20}MiB" if job.block_bytes % MIB == 0 else f"{job.block_bytes / 1024:g}KiB"
     return f"{job.pattern}-{size}"
 
 
-def _parameters(job: Job, step: FioStep) -> dict[str, Scalar]:
+def _parameters(job: FioJob, step: FioStep) -> dict[str, Scalar]:
     parameters: dict[str, Scalar] = {
         "rw": job.pattern,
         "block_size_bytes": job.block_bytes,

@@ -11,7 +11,7 @@ from volbench.core.records.latency_bins import merge
 from volbench.core.records.metrics import MetricValue, metric
 from volbench.core.records.series import HistogramRow, SeriesRow
 from volbench.measure.workload.interface import Clock
-from volbench.measure.workload.oltp.sysbench import Interval
+from volbench.measure.workload.oltp.sysbench import ReportInterval
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _BY_INTERVAL = ("p50", "p95", "p99")
@@ -28,11 +28,11 @@ UNANSWERED_SHARE_MIN = 0.001
 class Observed:
     """An interval with sysbench's CPU seconds at its end; None: not readable."""
 
-    interval: Interval
+    interval: ReportInterval
     cpu_s: float | None
 
 
-def series_rows(interval: Interval, clock: Clock) -> Iterator[SeriesRow]:
+def series_rows(interval: ReportInterval, clock: Clock) -> Iterator[SeriesRow]:
     """Yield the client's rows of one interval. An interval without events has no latency rows: it is a stall."""
     t_s, length_s = clock.at_s(interval.end_ns), interval.interval_s
     values: dict[str, float | None] = {
@@ -49,7 +49,7 @@ def series_rows(interval: Interval, clock: Clock) -> Iterator[SeriesRow]:
             yield SeriesRow(t_s=t_s, source="client", metric=name, value=value)
 
 
-def histogram_row(interval: Interval, clock: Clock, *, step: str, measured: bool) -> HistogramRow:
+def histogram_row(interval: ReportInterval, clock: Clock, *, step: str, measured: bool) -> HistogramRow:
     """Return the interval's row of histograms.parquet."""
     numbers = sorted(interval.bins.counts)
     return HistogramRow(
@@ -69,7 +69,7 @@ def histogram_row(interval: Interval, clock: Clock, *, step: str, measured: bool
     )
 
 
-def unanswered(intervals: Sequence[Interval], *, threads: int) -> int:
+def unanswered(intervals: Sequence[ReportInterval], *, threads: int) -> int:
     """Return how many transactions of an open loop waited at its end; 0 where they cannot move a percentile.
 
     A queue of fewer transactions than threads, or of less than a thousandth of all, is one of the moment.
@@ -78,7 +78,9 @@ def unanswered(intervals: Sequence[Interval], *, threads: int) -> int:
     return waiting if waiting >= max(UNANSWERED_SHARE_MIN * (waiting + answered), threads) else 0
 
 
-def load_metrics(intervals: Sequence[Interval], *, rate: float | None, waiting: int = 0) -> dict[str, MetricValue]:
+def load_metrics(
+    intervals: Sequence[ReportInterval], *, rate: float | None, waiting: int = 0
+) -> dict[str, MetricValue]:
     """Return metrics over the intervals: rates over their whole time, latencies from the merged histogram.
 
     Args:
@@ -116,7 +118,7 @@ def _empty_by_chance(rate: float | None, interval_s: float) -> bool:
     return rate is not None and math.exp(-rate * interval_s) > EMPTY_BY_CHANCE_MAX
 
 
-def unfinished_sessions(intervals: Sequence[Interval], *, threads: int) -> float:
+def unfinished_sessions(intervals: Sequence[ReportInterval], *, threads: int) -> float:
     """Return how many sessions of a closed loop were in transactions that did not end, on average.
 
     Little's law: the sessions in those that ended are their rate times their mean latency, and a closed loop leaves
@@ -153,7 +155,7 @@ def concurrency(
     return tuple(phases)
 
 
-def losses(during: Sequence[Interval], alone: Sequence[Interval]) -> dict[str, MetricValue]:
+def losses(during: Sequence[ReportInterval], alone: Sequence[ReportInterval]) -> dict[str, MetricValue]:
     """Return what the load lost while another step ran, against its rate alone; the longest stall only without it.
 
     Args:
@@ -193,7 +195,9 @@ def client_cpu(observed: Sequence[Observed], *, threads: int, cpus: float) -> di
     }
 
 
-def offered_load(before: Interval | None, intervals: Sequence[Interval], *, rate: float) -> dict[str, Any]:
+def offered_load(
+    before: ReportInterval | None, intervals: Sequence[ReportInterval], *, rate: float
+) -> dict[str, Any]:
     """Return the rate that sysbench really offered: finished transactions plus the growth of its queue.
 
     A ratio below 1 means that the load generator was too slow; a slow server only makes the queue grow.

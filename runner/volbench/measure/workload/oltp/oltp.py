@@ -45,8 +45,8 @@ from volbench.measure.workload.oltp.sysbench import (
     QUEUE_MAX,
     TAIL_S,
     TEST_VARIABLE,
-    Interval,
     LineParser,
+    ReportInterval,
     Total,
     hooks_file,
     run_seconds,
@@ -150,7 +150,7 @@ class _Run:
         try:
             for line in sysbench.lines(lambda: concurrent.check(sysbench, HANG_TIMEOUT_S)):
                 record = parser.feed(line)
-                if isinstance(record, Interval):
+                if isinstance(record, ReportInterval):
                     self._record_interval(Observed(interval=record, cpu_s=sysbench.cpu_s()), concurrent)
                 elif isinstance(record, Total):
                     self.total = record
@@ -241,10 +241,10 @@ class _Run:
             sub_results=(*sub_results, *phases),
         )
 
-    def _window(self, intervals: Sequence[Interval]) -> tuple[float, float]:
+    def _window(self, intervals: Sequence[ReportInterval]) -> tuple[float, float]:
         return self.ctx.clock.at_s(intervals[0].start_ns), self.ctx.clock.at_s(intervals[-1].end_ns)
 
-    def _details(self, argv: Sequence[str], intervals: Sequence[Interval]) -> dict[str, Any]:
+    def _details(self, argv: Sequence[str], intervals: Sequence[ReportInterval]) -> dict[str, Any]:
         threads = self.step.threads[0]
         details: dict[str, Any] = {
             "sysbench_version": tool_version("sysbench"),
@@ -266,7 +266,7 @@ class _Run:
         return details
 
     def _notes(
-        self, intervals: Sequence[Interval], sub_results: Sequence[SubResult], window_s: tuple[float, float]
+        self, intervals: Sequence[ReportInterval], sub_results: Sequence[SubResult], window_s: tuple[float, float]
     ) -> tuple[str, ...]:
         notes = []
         beyond = sum(interval.bins.above for interval in intervals)
@@ -300,7 +300,7 @@ class _Run:
                 notes.append(f"{sub_result.suffix} ran for {late_s:.1f} s after the end of the load")
         return tuple(notes)
 
-    def metrics(self, chosen: Sequence[Interval]) -> dict[str, MetricValue]:
+    def metrics(self, chosen: Sequence[ReportInterval]) -> dict[str, MetricValue]:
         """Return the metrics of intervals of the measured time; those with the last one have who waited then."""
         waiting = self._waiting() if chosen[-1] is self.measured[-1].interval else 0
         return load_metrics(chosen, rate=self.step.rate, waiting=waiting)
@@ -325,7 +325,7 @@ class _Run:
 
 
 def _phases(
-    intervals: Sequence[Interval], sub_results: Sequence[SubResult], run: _Run, step_details: dict[str, Any]
+    intervals: Sequence[ReportInterval], sub_results: Sequence[SubResult], run: _Run, step_details: dict[str, Any]
 ) -> tuple[SubResult, ...]:
     """Return the load's figures during concurrent steps, and alone, see `concurrency`."""
     clock = run.ctx.clock
@@ -360,7 +360,7 @@ def _phases(
     )
 
 
-def _spans(clock: Clock, chosen: Sequence[Interval]) -> tuple[tuple[float, float], ...]:
+def _spans(clock: Clock, chosen: Sequence[ReportInterval]) -> tuple[tuple[float, float], ...]:
     """Return the time spans of the intervals, consecutive ones joined."""
     spans: list[tuple[float, float]] = []
     for interval in chosen:

@@ -66,7 +66,7 @@ _OF_TESTS = frozenset({"table-size", "tables"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interval:
+class ReportInterval:
     """One report of sysbench: the events since the previous one.
 
     Args:
@@ -109,7 +109,7 @@ class LineParser:
     def __init__(self) -> None:
         self._end_ns: int | None = None
 
-    def feed(self, line: str) -> Interval | Total | None:
+    def feed(self, line: str) -> ReportInterval | Total | None:
         """Return the record in a line; None for other text. Raise StepFailed for a malformed record."""
         if not line.startswith(LINE_PREFIX):
             return None
@@ -121,7 +121,7 @@ class LineParser:
         except (ValueError, KeyError, TypeError, ArithmeticError) as error:
             raise StepFailed("sysbench's report cannot be read", evidence=f"{error}: {line[:300]}") from error
 
-    def _interval(self, report: dict[str, int]) -> Interval:
+    def _interval(self, report: dict[str, int]) -> ReportInterval:
         numbers: list[int] = report["bins"]  # type: ignore[assignment]
         bins = sysbench_latency_bins(
             range_mult=report["mult"],
@@ -135,7 +135,7 @@ class LineParser:
         since_start_ns = end_ns - round(report["time_total_s"] * 1e9)
         start_ns = since_start_ns if self._end_ns is None else self._end_ns
         self._end_ns = end_ns
-        return Interval(
+        return ReportInterval(
             start_ns=start_ns,
             end_ns=end_ns,
             queries=report["reads"] + report["writes"] + report["other"],

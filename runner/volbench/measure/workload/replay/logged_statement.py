@@ -38,7 +38,7 @@ from volbench.measure.workload.replay.slowlog_entries import (
     PREAMBLE,
     STATEMENT_CHARACTERS_MAX,
     EntryContinues,
-    Segment,
+    LogSegment,
     is_complete,
     iso_time_s,
 )
@@ -163,7 +163,7 @@ def is_moment(text: str) -> bool:
     return True
 
 
-def statement_of(segment: Segment, state: LogState) -> LoggedStatement | str:
+def statement_of(segment: LogSegment, state: LogState) -> LoggedStatement | str:
     """Return the statement of an entry, or why it has none; update `state`."""
     head, preamble = segment.head, PREAMBLE.match(segment.body)
     if head is None or preamble is None:
@@ -202,7 +202,7 @@ def statement_of(segment: Segment, state: LogState) -> LoggedStatement | str:
     )
 
 
-def _has_no_timestamp(segment: Segment) -> bool:
+def _has_no_timestamp(segment: LogSegment) -> bool:
     """Return whether the head may be of MySQL 5.0, which writes a timestamp only when a statement uses it."""
     return segment.head is not None and segment.head["named"] is None and iso_time_s(segment) is None
 
@@ -221,7 +221,7 @@ def _unquoted(name: str) -> str:
     return name
 
 
-def _start_s(segment: Segment, head: re.Match[str], stamp: str | None, state: LogState) -> float | None:
+def _start_s(segment: LogSegment, head: re.Match[str], stamp: str | None, state: LogState) -> float | None:
     """Return when the statement began, as exactly as the log allows; None without a time."""
     query_s = float(head["query"])
     if (iso_s := iso_time_s(segment)) is not None:

@@ -49,7 +49,7 @@ NOT_SENT = -1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Execution:
+class ExecutedStatement:
     """One executed statement, with times after the start.
 
     Args:
@@ -76,7 +76,7 @@ class WorkerResult:
         start_monotonic_s: the start, on CLOCK_MONOTONIC.
     """
 
-    executions: list[Execution] = field(default_factory=list)
+    executions: list[ExecutedStatement] = field(default_factory=list)
     rtt_s: tuple[float, ...] = ()
     error_messages: dict[int, str] = field(default_factory=dict)
     cpu_share: float = 0.0
@@ -307,7 +307,7 @@ class _Sender:
         *,
         cpu_wait_s: float = 0.0,
     ) -> None:
-        execution = Execution(
+        execution = ExecutedStatement(
             statement=statement,
             free_s=free_s,
             started_s=started - self._start,

@@ -32,8 +32,8 @@ from volbench.measure.workload.replay.logged_statement import (
 )
 from volbench.measure.workload.replay.slowlog_entries import (
     Banner,
+    LogSegment,
     PlainRun,
-    Segment,
     divide_segments,
     join_entries,
 )
@@ -128,7 +128,7 @@ class SlowLog:
     def __iter__(self) -> Iterator[LoggedStatement]:
         """Yield the statements. Raises UsageError naming the file when the text is no slow log."""
         for segment in self._entries(plain_runs=False):
-            if isinstance(segment, Segment) and (statement := self._counted(segment)) is not None:
+            if isinstance(segment, LogSegment) and (statement := self._counted(segment)) is not None:
                 yield statement
 
     def timed_texts(self) -> Iterator[tuple[str | None, float, str]]:
@@ -142,7 +142,7 @@ class SlowLog:
             elif (statement := self._counted(entry)) is not None:
                 yield statement.schema, statement.query_s, statement.sql
 
-    def _entries(self, *, plain_runs: bool) -> Iterator[Segment | PlainRun]:
+    def _entries(self, *, plain_runs: bool) -> Iterator[LogSegment | PlainRun]:
         """Yield the entries, and start anew at each banner."""
         is_slow_log, first_body = self._is_part, ""
         segments = divide_segments(self._text, plain_runs=plain_runs)
@@ -167,7 +167,7 @@ class SlowLog:
                 next_step="give a file written with slow_query_log=ON and log_output=FILE",
             )
 
-    def _counted(self, segment: Segment) -> LoggedStatement | None:
+    def _counted(self, segment: LogSegment) -> LoggedStatement | None:
         """Return the statement of an entry, None without one; count it."""
         outcome = statement_of(segment, self.state)
         if isinstance(outcome, str):

@@ -54,7 +54,7 @@ PREAMBLE = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Segment:
+class LogSegment:
     """A head, None for text that has none before it, and the text up to the next head or banner.
 
     `is_partial` tells that the text was far too long, and that not all of it was kept; `is_cut` that the log ends
@@ -73,10 +73,10 @@ class PlainRun:
 
     entries: list[tuple[re.Match[str], str]]
 
-    def segments(self) -> Iterator[Segment]:
+    def segments(self) -> Iterator[LogSegment]:
         """The same entries as segments."""
         for match, sql in self.entries:
-            yield Segment(head=_head_of(match), body=f"{match['preamble']}{sql};\n")
+            yield LogSegment(head=_head_of(match), body=f"{match['preamble']}{sql};\n")
 
 
 class EntryContinues(Exception):
@@ -88,7 +88,7 @@ class Banner:
     """Here the server opened the log."""
 
 
-def divide_segments(text: Iterable[str], *, plain_runs: bool = False) -> Iterator[Segment | Banner | PlainRun]:
+def divide_segments(text: Iterable[str], *, plain_runs: bool = False) -> Iterator[LogSegment | Banner | PlainRun]:
     """The log, divided at all that looks like a head or a banner; plain entries in runs if asked for."""
     head: re.Match[str] | None = None
     buffer, searched, is_partial = "", 0, False
@@ -152,7 +152,7 @@ def _head_of(match: re.Match[str]) -> re.Match[str]:
     return head
 
 
-def _divided(head: re.Match[str] | None, body: str, *, is_partial: bool) -> Iterator[Segment | Banner]:
+def _divided(head: re.Match[str] | None, body: str, *, is_partial: bool) -> Iterator[LogSegment | Banner]:
     """The text after a head, at the server's banners; what follows a banner belongs to no entry."""
     start = 0
     if _BANNER_MARK in body:
@@ -161,16 +161,17 @@ def _divided(head: re.Match[str] | None, body: str, *, is_partial: bool) -> Iter
             if body.find(", Version: ", line, banner.start()) < 0:
                 continue
             if head is not None or body[start:line].strip(BLANK):
-                yield Segment(head=head, body=body[start:line], is_partial=is_partial)
+                yield LogSegment(head=head, body=body[start:line], is_partial=is_partial)
             yield Banner()
             head, start, is_partial = None, banner.end(), False
     if head is not None or body[start:].strip(BLANK):
-        yield Segment(head=head, body=body[start:], is_partial=is_partial)
+        yield LogSegment(head=head, body=body[start:], is_partial=is_partial)
 
 
 def join_entries(
-    segments: Iterator[Segment | Banner | PlainRun], following: Iterator[Segment | Banner | PlainRun] | None = None
-) -> Iterator[Segment | Banner | PlainRun]:
+    segments: Iterator[LogSegment | Banner | PlainRun],
+    following: Iterator[LogSegment | Banner | PlainRun] | None = None,
+) -> Iterator[LogSegment | Banner | PlainRun]:
     """Each segment, joined with those after it whose heads are text of its statement.
 
     Args:
@@ -179,11 +180,11 @@ def join_entries(
 
     Raises EntryContinues when an entry goes on in what follows the part.
     """
-    waiting: deque[Segment | Banner] = deque()
-    later: deque[Segment | Banner] = deque()
+    waiting: deque[LogSegment | Banner] = deque()
+    later: deque[LogSegment | Banner] = deque()
 
     def fill(
-        queue: deque[Segment | Banner], source: Iterator[Segment | Banner | PlainRun] | None, size: int
+        queue: deque[LogSegment | Banner], source: Iterator[LogSegment | Banner | PlainRun] | None, size: int
     ) -> bool:
         while len(queue) < size:
             entry = next(source, None) if source is not None else None
@@ -192,14 +193,14 @@ def join_entries(
             queue.extend(entry.segments() if isinstance(entry, PlainRun) else (entry,))
         return True
 
-    def ahead(number: int) -> Segment | Banner | None:
+    def ahead(number: int) -> LogSegment | Banner | None:
         if fill(waiting, segments, number + 1):
             return waiting[number]
         number -= len(waiting)
         return later[number] if fill(later, following, number + 1) else None
 
     while (entry := waiting.popleft() if waiting else next(segments, None)) is not None:
-        if isinstance(entry, Segment) and _is_open(entry):
+        if isinstance(entry, LogSegment) and _is_open(entry):
             entry, count = _with_text_inside(entry, ahead)
             if count > len(waiting):
                 raise EntryContinues
@@ -208,7 +209,9 @@ def join_entries(
         yield entry
 
 
-def _with_text_inside(segment: Segment, ahead: Callable[[int], Segment | Banner | None]) -> tuple[Segment, int]:
+def _with_text_inside(
+    segment: LogSegment, ahead: Callable[[int], LogSegment | Banner | None]
+) -> tuple[LogSegment, int]:
     """The segment with those after it that are text of its open literal or comment, and how many they are.
 
     A literal is open because its end comes later, or because it never ends: the entry was cut off, has an error of
@@ -219,7 +222,7 @@ def _with_text_inside(segment: Segment, ahead: Callable[[int], Segment | Banner 
     may_have_ended = is_closed(body, escapes=False)
     may_be_whole = may_have_ended or not is_complete(body) or iso_time_s(segment) is None
     if may_be_whole and (
-        may_have_ended if first is None else isinstance(first, Segment) and _is_next(segment, first)
+        may_have_ended if first is None else isinstance(first, LogSegment) and _is_next(segment, first)
     ):
         return segment, 0
     for number in range(_LOOKAHEAD_SEGMENTS):
@@ -234,13 +237,13 @@ def _with_text_inside(segment: Segment, ahead: Callable[[int], Segment | Banner 
     return segment, 0
 
 
-def _is_next(segment: Segment, following: Segment) -> bool:
+def _is_next(segment: LogSegment, following: LogSegment) -> bool:
     """Whether the times of two segments let them be entries one after the other."""
     written_s, next_s = _written_s(segment), _written_s(following)
     return written_s is None or (next_s is not None and next_s > written_s - _CLOCK_SLACK_S)
 
 
-def _written_s(segment: Segment) -> float | None:
+def _written_s(segment: LogSegment) -> float | None:
     """When the entry was written, about, in one clock for all entries of a log."""
     if (iso_s := iso_time_s(segment)) is not None:
         return iso_s
@@ -250,7 +253,7 @@ def _written_s(segment: Segment) -> float | None:
     return float(preamble["stamp"]) + float(segment.head["query"])
 
 
-def iso_time_s(segment: Segment) -> float | None:
+def iso_time_s(segment: LogSegment) -> float | None:
     """The time of a head as MySQL from 5.7 on writes it, None where it is no such time."""
     text = segment.head["time"] if segment.head is not None else None
     if text is None or "T" not in text:
@@ -261,7 +264,7 @@ def iso_time_s(segment: Segment) -> float | None:
         return None
 
 
-def _is_open(segment: Segment) -> bool:
+def _is_open(segment: LogSegment) -> bool:
     """Whether the statement's text may go on after the next head; of one that is far too long nobody knows."""
     return segment.head is not None and not segment.is_partial and not is_closed(segment.body)
 

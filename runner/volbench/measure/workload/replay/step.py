@@ -22,7 +22,7 @@ from volbench.measure.workload.failures import with_server_cause
 from volbench.measure.workload.interface import StepContext, StepOutcome, SubResult, Workload
 from volbench.measure.workload.replay.general_log import GeneralLog, general_log, is_general_log
 from volbench.measure.workload.replay.schedule import Schedule, schedule
-from volbench.measure.workload.replay.sending import NOT_SENT, Execution, WorkerResult, send
+from volbench.measure.workload.replay.sending import NOT_SENT, ExecutedStatement, WorkerResult, send
 from volbench.measure.workload.replay.slowlog import SlowLog, appended_meanwhile, slow_log
 from volbench.measure.workload.state import LAST_WRITE
 
@@ -156,9 +156,9 @@ class _Replayed:
         )
 
     def _classes(
-        self, sent: Sequence[Execution], window_s: tuple[float, float], invalid: tuple[str, ...]
+        self, sent: Sequence[ExecutedStatement], window_s: tuple[float, float], invalid: tuple[str, ...]
     ) -> Iterator[SubResult]:
-        by_class: dict[int, list[Execution]] = defaultdict(list)
+        by_class: dict[int, list[ExecutedStatement]] = defaultdict(list)
         for execution in sent:
             by_class[execution.statement.class_index].append(execution)
         heaviest = sorted(by_class, key=lambda index: _weight(by_class[index]), reverse=True)
@@ -179,7 +179,7 @@ class _Replayed:
                 ),
             )
 
-    def _details(self, measured: Sequence[Execution], sent: Sequence[Execution]) -> dict[str, Any]:
+    def _details(self, measured: Sequence[ExecutedStatement], sent: Sequence[ExecutedStatement]) -> dict[str, Any]:
         late = sum(each.started_s - max(each.statement.at_s, each.free_s) > LATE_S for each in sent)
         return {
             "statements": len(measured),
@@ -197,7 +197,7 @@ class _Replayed:
             "log_sha256": _sha256(Path(self.step.log)),
         }
 
-    def _error_texts(self, executions: Sequence[Execution]) -> list[str]:
+    def _error_texts(self, executions: Sequence[ExecutedStatement]) -> list[str]:
         messages = {code: text for worker in self.workers for code, text in worker.error_messages.items()}
         counts: dict[int, int] = defaultdict(int)
         for execution in executions:
@@ -225,9 +225,9 @@ class _Replayed:
         if details["errors"]:
             yield f"{details['errors']} statements failed: {'; '.join(details['error_texts'])}"
 
-    def _series(self, executions: Sequence[Execution]) -> Iterator[SeriesRow]:
+    def _series(self, executions: Sequence[ExecutedStatement]) -> Iterator[SeriesRow]:
         """Yield the client's rows of each second, statements counted where they ended."""
-        seconds: dict[int, list[Execution]] = defaultdict(list)
+        seconds: dict[int, list[ExecutedStatement]] = defaultdict(list)
         for execution in executions:
             if execution.error != NOT_SENT:
                 seconds[int(execution.ended_s)].append(execution)
@@ -242,7 +242,7 @@ class _Replayed:
                 yield SeriesRow(t_s=self.start_s + second + 1, source="client", metric=name, value=value)
 
 
-def _weight(executions: Sequence[Execution]) -> tuple[float, int]:
+def _weight(executions: Sequence[ExecutedStatement]) -> tuple[float, int]:
     """Return a class' time in the log, and its number of statements, which decides for a log without durations."""
     return sum(each.statement.logged_s for each in executions), len(executions)
 
@@ -255,7 +255,7 @@ def class_name(fingerprint: str) -> str:
     return "-".join(re.sub(r"\W", "", piece)[:24] for piece in (*pieces, digest) if piece)
 
 
-def _metrics(executions: Sequence[Execution], *, length_s: float) -> dict[str, MetricValue]:
+def _metrics(executions: Sequence[ExecutedStatement], *, length_s: float) -> dict[str, MetricValue]:
     latencies = sorted(map(_response_ms, executions))
     values = {
         "qps": len(latencies) / length_s,
@@ -266,7 +266,7 @@ def _metrics(executions: Sequence[Execution], *, length_s: float) -> dict[str, M
     return {name: metric(name, value) for name, value in values.items()}
 
 
-def _response_ms(execution: Execution) -> float:
+def _response_ms(execution: ExecutedStatement) -> float:
     """Return the time since the statement was due, without the client's own late start."""
     client_s = max(0.0, execution.started_s - max(execution.statement.at_s, execution.free_s))
     return (execution.ended_s - execution.statement.at_s - client_s) * 1000

@@ -15,7 +15,7 @@ _GTID_MARIADB = re.compile(r"\d+-\d+-(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dialect:
+class ReplicationDialect:
     """The statements of one flavor.
 
     Args:
@@ -41,7 +41,7 @@ class Dialect:
     worker_errors: str = ""
 
 
-_MARIADB = Dialect(
+_MARIADB = ReplicationDialect(
     start="START SLAVE",
     stop="STOP SLAVE",
     reset="RESET SLAVE ALL",
@@ -55,12 +55,12 @@ _MARIADB = Dialect(
 )
 
 
-def dialect_of(identity: ServerIdentity) -> Dialect:
+def dialect_of(identity: ServerIdentity) -> ReplicationDialect:
     """Return the statements that a server understands: MariaDB, or MySQL 8.0.26 and later."""
     if identity.flavor == "mariadb":
         return _MARIADB
     old = identity.number < (8, 4)
-    return Dialect(
+    return ReplicationDialect(
         start="START REPLICA",
         stop="STOP REPLICA",
         reset="RESET REPLICA ALL",

@@ -22,8 +22,8 @@ from volbench.measure.workload.oltp.load_meter import Observed, client_cpu
 from volbench.measure.workload.oltp.sysbench import (
     LINE_PREFIX,
     TEST_VARIABLE,
-    Interval,
     LineParser,
+    ReportInterval,
     hooks_file,
     run_seconds,
     sysbench_argv,
@@ -150,7 +150,7 @@ class Load:
             try:
                 for line in sysbench.lines():
                     record = parser.feed(line)
-                    if isinstance(record, Interval):
+                    if isinstance(record, ReportInterval):
                         self._observed.append(Observed(interval=record, cpu_s=sysbench.cpu_s()))
                         self._source_ctx.record.series([source_row(record, self._source_ctx.clock)])
                 code = sysbench.wait()

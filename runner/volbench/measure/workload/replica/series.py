@@ -8,7 +8,7 @@ import numpy as np
 
 from volbench.core.records.series import SeriesRow
 from volbench.measure.workload.interface import Clock
-from volbench.measure.workload.oltp.sysbench import Interval
+from volbench.measure.workload.oltp.sysbench import ReportInterval
 from volbench.measure.workload.replica.heartbeat import Beats
 
 SOURCE = "replica"
@@ -38,7 +38,7 @@ def lag_rows(beats: Beats, clock: Clock) -> Iterator[SeriesRow]:
             yield SeriesRow(t_s=t_s, source=SOURCE, metric="lag_ms_max", value=float(highest_ms))
 
 
-def source_row(interval: Interval, clock: Clock) -> SeriesRow:
+def source_row(interval: ReportInterval, clock: Clock) -> SeriesRow:
     """Return what the source committed in one interval of sysbench."""
     return SeriesRow(
         t_s=clock.at_s(interval.end_ns),

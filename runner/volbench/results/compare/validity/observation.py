@@ -29,7 +29,7 @@ _OF_THE_MACHINE = ("cpu", "vm", "diskstats")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observation:
+class CellObservation:
     """What the rules look at. None: not known on this machine or for this step, so its rule is not applied."""
 
     client_cpu_ratio: float | None = None
@@ -62,7 +62,7 @@ def observe(
     interval_s: float,
     clock_step_s: float,
     cpus: int | None = None,
-) -> Observation:
+) -> CellObservation:
     """Gather what the rules look at, from a step's details and the samples in its window.
 
     Args:
@@ -78,7 +78,7 @@ def observe(
         series_path, sources=[*_OF_THE_MACHINE, "innodb", "emulator", "cgroup_cpu", "tasks"], window_s=around_s
     )
     device = _integral(wide, "diskstats", ("reads_per_s", "writes_per_s"), step.window_s, interval_s)
-    return Observation(
+    return CellObservation(
         client_cpu_ratio=step.details.get("client_cpu_ratio"),
         client_throttled_ratio=_client_throttled(wide, step.window_s, interval_s),
         offered_ratio=step.details.get("offered_ratio"),

@@ -7,7 +7,7 @@ import math
 from volbench.core.base.text import percent
 from volbench.core.records.cell import Disturbance, ValidityLimits
 from volbench.results.compare.disturbance import delayable_share, disturbance, disturbances
-from volbench.results.compare.validity.observation import Observation
+from volbench.results.compare.validity.observation import CellObservation
 
 SMALL_READ_MIB = 16.0
 """Below this much server reading, device against server is not judged: one prefetch decides the ratio."""
@@ -21,7 +21,7 @@ CLIENT_THROTTLED_MAX = 0.5
 """Share of periods in which a CPU quota may hold the client back."""
 
 
-def delayable_share_of(observation: Observation) -> float:
+def delayable_share_of(observation: CellObservation) -> float:
     """Of the clients' time, the share in which a disturbance can have held them back at all."""
     return delayable_share(
         clients=observation.clients,
@@ -30,7 +30,7 @@ def delayable_share_of(observation: Observation) -> float:
     )
 
 
-def covariates_of(observation: Observation, limits: ValidityLimits) -> dict[str, float]:
+def covariates_of(observation: CellObservation, limits: ValidityLimits) -> dict[str, float]:
     """Return the shares that other work took: of the CPUs, and of the device's operations; without unknown ones.
 
     Where all CPUs were in use, what others took depends on what the load left them: a faster volume's load takes
@@ -51,7 +51,7 @@ def covariates_of(observation: Observation, limits: ValidityLimits) -> dict[str,
     return shares
 
 
-def disturbances_of(observation: Observation, limits: ValidityLimits) -> tuple[Disturbance, ...]:
+def disturbances_of(observation: CellObservation, limits: ValidityLimits) -> tuple[Disturbance, ...]:
     """What delayed the step from outside, each with a bound on what it can have done; none within all limits."""
     return disturbances(
         limits,
@@ -69,7 +69,7 @@ def disturbances_of(observation: Observation, limits: ValidityLimits) -> tuple[D
     )
 
 
-def _swapping(observation: Observation, limits: ValidityLimits) -> list[Disturbance]:
+def _swapping(observation: CellObservation, limits: ValidityLimits) -> list[Disturbance]:
     pages = observation.swapped_pages
     if pages is None or pages <= limits.swap_pages:
         return []
@@ -77,12 +77,12 @@ def _swapping(observation: Observation, limits: ValidityLimits) -> list[Disturba
     return [disturbance("swapping", pages, limits.swap_pages, 1.0, text)]
 
 
-def invalid_reasons(observation: Observation, limits: ValidityLimits) -> tuple[str, ...]:
+def invalid_reasons(observation: CellObservation, limits: ValidityLimits) -> tuple[str, ...]:
     """A sentence for each rule that the observation breaks; none: the step is valid."""
     return (*own_reasons(observation, limits), *outside_reasons(observation, limits))
 
 
-def own_reasons(observation: Observation, limits: ValidityLimits) -> tuple[str, ...]:
+def own_reasons(observation: CellObservation, limits: ValidityLimits) -> tuple[str, ...]:
     """The broken rules that the cell's own set-up breaks: the same cell, run again, would break them again."""
     reasons = []
     if observation.client_cpu_ratio is not None and observation.client_cpu_ratio > limits.client_cpu:
@@ -107,7 +107,7 @@ def own_reasons(observation: Observation, limits: ValidityLimits) -> tuple[str, 
     return tuple(reasons)
 
 
-def outside_reasons(observation: Observation, limits: ValidityLimits) -> tuple[str, ...]:
+def outside_reasons(observation: CellObservation, limits: ValidityLimits) -> tuple[str, ...]:
     """The broken rules about what came from outside the cell: run again, it may fare better."""
     reasons = []
     if observation.missed_ratio is not None and observation.missed_ratio > limits.missed_samples:
@@ -123,7 +123,7 @@ def outside_reasons(observation: Observation, limits: ValidityLimits) -> tuple[s
     return tuple(reasons)
 
 
-def notes_of(observation: Observation) -> tuple[str, ...]:
+def notes_of(observation: CellObservation) -> tuple[str, ...]:
     """What could not be judged although the device is sampled, for the step's notes."""
     if observation.device_iops is not None and observation.foreign_iops is None:
         return ("whether the device was at rest before the cell is not known: no sample lies in that time",)
@@ -135,7 +135,7 @@ def shortfall_by_chance(due: float | None) -> float:
     return CHANCE_SIGMAS / math.sqrt(due) if due else 0.0
 
 
-def _foreign_io(observation: Observation, limits: ValidityLimits) -> list[Disturbance]:
+def _foreign_io(observation: CellObservation, limits: ValidityLimits) -> list[Disturbance]:
     """I/O of others counts when it is more than the limit and no small part of what the device did in the step."""
     foreign, own = observation.foreign_iops, observation.device_iops
     if foreign is None or foreign <= limits.foreign_iops:
@@ -150,7 +150,7 @@ def _foreign_io(observation: Observation, limits: ValidityLimits) -> list[Distur
     return [disturbance("foreign_io", foreign, limits.foreign_iops, 1.0, text)]
 
 
-def _cache_reasons(observation: Observation, limits: ValidityLimits) -> list[str]:
+def _cache_reasons(observation: CellObservation, limits: ValidityLimits) -> list[str]:
     """The server's own count of bytes read against the device's: what no device delivered came from a cache."""
     server, device = observation.server_read_mib, observation.device_read_mib
     if server is None or device is None or server < SMALL_READ_MIB:
@@ -163,7 +163,7 @@ def _cache_reasons(observation: Observation, limits: ValidityLimits) -> list[str
     ]
 
 
-def _other_readers(observation: Observation, limits: ValidityLimits) -> list[Disturbance]:
+def _other_readers(observation: CellObservation, limits: ValidityLimits) -> list[Disturbance]:
     """What the device delivered beyond the server's count was read by others, in steps in which only it reads."""
     server, device = observation.server_read_mib, observation.device_read_mib
     if server is None or device is None or not observation.only_server_reads:

@@ -26,7 +26,7 @@ from volbench.results.explain.accounts.queries import query_costs
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.processors import CELL, CLIENT, SAMPLER, SERVER, task_use
 from volbench.results.response.left_out import Ints
-from volbench.results.response.samples import CellSamples, Counted, by_transaction, retimed
+from volbench.results.response.samples import CellSamples, WaitCount, by_transaction, retimed
 from volbench.results.response.signal import slow_share
 from volbench.results.stats.grid import Floats
 from volbench.results.store.series import Series, SeriesKey
@@ -138,13 +138,13 @@ def statement_samples(
     )
 
 
-def _of_commits(case: Case, counted: Counted, term: str, statements: float) -> Counted:
+def _of_commits(case: Case, counted: WaitCount, term: str, statements: float) -> WaitCount:
     """Return the syncs that a statement waits for: commits share one, and wait for all of the one before."""
     tps = case.at(Client.tps)
     if term not in ("redo_sync", "binlog_sync") or tps is None:
         return counted
     commits = float(np.nansum(tps)) * case.grid.width_s / statements
-    return Counted(low=counted.low, high=2 * max(commits, counted.low))
+    return WaitCount(low=counted.low, high=2 * max(commits, counted.low))
 
 
 def class_samples(samples: CellSamples, case: Case) -> dict[str, CellSamples]:
@@ -176,11 +176,11 @@ def class_samples(samples: CellSamples, case: Case) -> dict[str, CellSamples]:
     return classes
 
 
-def _never_waited_for(query: str) -> dict[str, Counted]:
+def _never_waited_for(query: str) -> dict[str, WaitCount]:
     """Return the waits that a class of statements never has, with their count of 0."""
     verbs = [verb for verb in query.upper().split()[:2] if verb != "EXECUTE"]
     terms = _NEVER.get(verbs[0], ()) if verbs else ()
-    return {term: Counted(low=0.0, high=0.0) for term in terms}
+    return {term: WaitCount(low=0.0, high=0.0) for term in terms}
 
 
 def step_modulation(steps: Sequence[StepResult], case: Case) -> Modulation | None:
@@ -265,9 +265,9 @@ def _by_little(case: Case, finished: Floats) -> Floats | None:
         return np.asarray(np.where(finished > 0, 1000 * case.threads * case.grid.width_s / finished, np.nan))
 
 
-def _counted(case: Case, transactions: float) -> dict[str, Counted]:
+def _counted(case: Case, transactions: float) -> dict[str, WaitCount]:
     """Return waits per transaction over the step, by term; those below COUNTED_MIN are 0."""
-    counts: dict[str, Counted] = {}
+    counts: dict[str, WaitCount] = {}
     reads = _per_transaction(case, Innodb.buffer_pool_reads_per_s, transactions)
     if reads is None:
         reads = _per_transaction(case, Innodb.data_reads_per_s, transactions)
@@ -277,25 +277,25 @@ def _counted(case: Case, transactions: float) -> dict[str, Counted]:
         if syncs is not None:
             each = float(np.nansum(syncs)) * case.grid.width_s / transactions
             grouped = each >= COUNTED_MIN and (case.threads or 0) > 1
-            counts[term] = Counted(low=each, high=2 * max(1.0, each) if grouped else each)
+            counts[term] = WaitCount(low=each, high=2 * max(1.0, each) if grouped else each)
     waits = [
         _per_transaction(case, metric, transactions)
         for metric in (Innodb.buffer_pool_wait_free_per_s, Innodb.log_waits_per_s)
     ]
     if any(wait is not None for wait in waits):
         writes = sum(wait or 0.0 for wait in waits)
-        counts["write"] = Counted(low=writes, high=writes)
+        counts["write"] = WaitCount(low=writes, high=writes)
     return counts
 
 
-def _sessions_reads(case: Case, reads: float) -> Counted:
+def _sessions_reads(case: Case, reads: float) -> WaitCount:
     """Return of the reads of a transaction those that its session waited for; 0 to all where nothing tells them."""
     in_foreground = foreground_reads(case)
     if in_foreground is not None:
-        return Counted(low=in_foreground * reads, high=in_foreground * reads)
+        return WaitCount(low=in_foreground * reads, high=in_foreground * reads)
     redo = _redo_syncs(case)
     changes_pages = redo is not None and float(np.nansum(redo)) > 0
-    return Counted(low=0.0 if changes_pages else reads, high=reads)
+    return WaitCount(low=0.0 if changes_pages else reads, high=reads)
 
 
 def foreground_reads(case: Case) -> float | None:
@@ -336,7 +336,7 @@ def _redo_syncs(case: Case) -> Floats | None:
 
 def _awaits(
     case: Case,
-    counted: Mapping[str, Counted],
+    counted: Mapping[str, WaitCount],
     series: Mapping[SeriesKey, Series],
     *,
     counted_min: float = COUNTED_MIN,

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from volbench.core.profile.limits import Limit, latency_s, limits_of
+from volbench.core.profile.limits import VolumeLimit, latency_s, limits_of
 from volbench.core.profile.resolve import ResolvedVolume, resolve_spec
 from volbench.errors import UsageError
 from volbench.results.explain.accounts.closed_network import Station, ThroughputBounds, solve
@@ -77,8 +77,8 @@ class OtherVolume:
     name: str
     read_s: float
     write_s: float
-    caps: tuple[Limit, ...]
-    buckets: tuple[Limit, ...] = ()
+    caps: tuple[VolumeLimit, ...]
+    buckets: tuple[VolumeLimit, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class Outlook:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prediction:
+class VolumeOutlooks:
     """Outlooks on one volume, or why there are none; `caveat` says what they leave out."""
 
     spec: str
@@ -146,21 +146,21 @@ def _flush_s(resolved: ResolvedVolume) -> float:
     return 0.0 if resolved.durability == "write_through" else latency_s(resolved, "flush", 0.0)
 
 
-def predict(outlooks: Sequence[Demand | PredictionUnavailable], volume: OtherVolume) -> Prediction:
+def predict(outlooks: Sequence[Demand | PredictionUnavailable], volume: OtherVolume) -> VolumeOutlooks:
     """One step on another volume; of several repeats the medians, and the outermost ends of the intervals."""
     demands = [limit for limit in outlooks if isinstance(limit, Demand)]
     reasons = [limit.reason for limit in outlooks if isinstance(limit, PredictionUnavailable)]
     if not demands:
-        return Prediction(spec=volume.name, cannot=reasons[0] if reasons else "no cell to predict from")
+        return VolumeOutlooks(spec=volume.name, cannot=reasons[0] if reasons else "no cell to predict from")
     by_regime: dict[str, list[Outlook]] = {}
     for demand in demands:
         for outlook in outlooks_of(demand, volume):
             if outlook.bound != CPU or demand.cpu_known:
                 by_regime.setdefault(outlook.regime, []).append(outlook)
     if not by_regime:
-        return Prediction(spec=volume.name, cannot=_WHOSE_CPU)
+        return VolumeOutlooks(spec=volume.name, cannot=_WHOSE_CPU)
     outlooks_of_regimes = tuple(_with_stated(_together(same), demands) for same in by_regime.values())
-    return Prediction(
+    return VolumeOutlooks(
         spec=volume.name, outlooks=outlooks_of_regimes, caveat="; ".join(caveats_of(demands, outlooks_of_regimes))
     )
 
@@ -216,7 +216,7 @@ def outlooks_of(demand: Demand, volume: OtherVolume) -> tuple[Outlook, ...]:
     return (_outlook("burst", demand, volume, volume.caps, lasts_s=min(lasts)), after)
 
 
-def _lasts_s(bucket: Limit, demand: Demand, tps: float) -> float | None:
+def _lasts_s(bucket: VolumeLimit, demand: Demand, tps: float) -> float | None:
     """Seconds until a bucket is empty at this load; None: it never is."""
     spent_per_s = (
         tps * (units_of(bucket, demand) + more_pages(demand, tps) * page_units(bucket)) - bucket.rate_per_s
@@ -224,7 +224,7 @@ def _lasts_s(bucket: Limit, demand: Demand, tps: float) -> float | None:
     return bucket.start / spent_per_s if spent_per_s > 0 else None
 
 
-def units_of(limit: Limit, demand: Demand) -> float:
+def units_of(limit: VolumeLimit, demand: Demand) -> float:
     """What one transaction costs a limit, in its units."""
     sizes = np.array([demand.read_bytes, demand.write_bytes])
     read, write = limit.charge.per_request(sizes, sequential=False).tolist()
@@ -233,7 +233,12 @@ def units_of(limit: Limit, demand: Demand) -> float:
 
 
 def _outlook(
-    regime: Regime, demand: Demand, volume: OtherVolume, limits: Iterable[Limit], *, lasts_s: float | None = None
+    regime: Regime,
+    demand: Demand,
+    volume: OtherVolume,
+    limits: Iterable[VolumeLimit],
+    *,
+    lasts_s: float | None = None,
 ) -> Outlook:
     limits = tuple(limits)
     capacities = {limit.name: limit for limit in limits}
@@ -258,7 +263,7 @@ def _outlook(
     )
 
 
-def _stations(demand: Demand, limits: Iterable[Limit], writes_times: float) -> list[Station]:
+def _stations(demand: Demand, limits: Iterable[VolumeLimit], writes_times: float) -> list[Station]:
     """The limits as stations, of a demand with so many times its writes."""
     changed = replace(demand, writes=demand.writes * writes_times)
     return [
@@ -267,7 +272,7 @@ def _stations(demand: Demand, limits: Iterable[Limit], writes_times: float) -> l
 
 
 def _by_speed(
-    demand: Demand, limits: Sequence[Limit], delay_s: float
+    demand: Demand, limits: Sequence[VolumeLimit], delay_s: float
 ) -> tuple[ThroughputBounds, ThroughputBounds, ThroughputBounds]:
     """The rate there, the least and the most, where writes go by a power of the speed."""
     slower = demand.tps / _solved(demand, delay_s, demand.cpu_s, _stations(demand, limits, 1.0)).rate
@@ -280,7 +285,7 @@ def _by_speed(
 
 
 def _by_pages(
-    demand: Demand, limits: Sequence[Limit], delay_s: float
+    demand: Demand, limits: Sequence[VolumeLimit], delay_s: float
 ) -> tuple[ThroughputBounds, ThroughputBounds, ThroughputBounds] | None:
     """The rate there, the least and the most, where writes follow from counts of pages; None: they do not."""
     counts = demand.pages
@@ -312,7 +317,7 @@ def more_pages(demand: Demand, tps: float) -> float:
     return page_writes(demand.pages, demand.tps).per_transaction(tps) - demand.pages.written
 
 
-def page_units(limit: Limit) -> float:
+def page_units(limit: VolumeLimit) -> float:
     """What a page costs a limit: written in place, and once more in doublewrite, many at a time."""
     in_place, doublewrite = limit.charge.per_request(np.array([_PAGE, _DOUBLEWRITE]), sequential=False).tolist()
     return float(limit.charge.write_weight * (in_place + doublewrite * _PAGE / _DOUBLEWRITE))

@@ -17,20 +17,20 @@ from dataclasses import replace
 from statistics import median
 
 from volbench.core.base.text import number
-from volbench.core.profile.limits import Limit
+from volbench.core.profile.limits import VolumeLimit
 from volbench.results.explain.accounts.demand import Demand, PredictionUnavailable
 from volbench.results.explain.accounts.what_if import (
     CPU,
     LATENCY,
     OtherVolume,
     Outlook,
-    Prediction,
+    VolumeOutlooks,
     caveats_of,
     p95_of,
     predict,
     units_of,
 )
-from volbench.results.response.levels import Cost, Latency, Level, latency_at
+from volbench.results.response.levels import LatencyEstimate, LatencySlope, VolumeLoad, latency_at
 from volbench.results.response.measured import MeasuredResponse
 from volbench.results.response.tails import TailCheck, tail_at
 
@@ -50,8 +50,8 @@ def predict_by_response(
     demands: Sequence[Demand | PredictionUnavailable],
     volume: OtherVolume,
     measured: MeasuredResponse | None,
-    level: Level | None,
-) -> Prediction:
+    level: VolumeLoad | None,
+) -> VolumeOutlooks:
     """Return `predict` of a step, by the measured response where waiting times decide; each outlook says how.
 
     Args:
@@ -73,7 +73,7 @@ def _outlook(
     demands: Sequence[Demand],
     volume: OtherVolume,
     measured: MeasuredResponse | None,
-    level: Level | None,
+    level: VolumeLoad | None,
 ) -> Outlook:
     """Return one outlook by the response; as it was, and why, where the response does not tell it."""
     if measured is None or level is None:
@@ -116,7 +116,7 @@ def _outlook(
     )
 
 
-def awaits_on(volume: OtherVolume, costs: Sequence[Cost]) -> Mapping[str, float] | None:
+def awaits_on(volume: OtherVolume, costs: Sequence[LatencySlope]) -> Mapping[str, float] | None:
     """Return by term the waiting time on a volume without a queue, in ms; None for a wait that it does not tell.
 
     A sync of a log is a write and a flush, one after the other.
@@ -135,24 +135,24 @@ def _is_faster(demands: Sequence[Demand], tps: float) -> bool:
     return tps > median(demand.tps for demand in demands)
 
 
-def _used(demand: Demand, limits: Iterable[Limit], tps: float) -> float:
+def _used(demand: Demand, limits: Iterable[VolumeLimit], tps: float) -> float:
     """Return the part of the tightest limit that a rate takes, or of the CPUs if it is above the measured one."""
     cpus = tps * demand.cpu_s / demand.cpus if _is_faster([demand], tps) else 0.0
     return max(cpus, *(tps * units_of(limit, demand) / limit.rate_per_s for limit in limits), 0.0)
 
 
-def _latency_text(latency: Latency) -> str:
+def _latency_text(latency: LatencyEstimate) -> str:
     """`25.0 ms [24.5, 25.6]`."""
     return f"{number(latency.value_ms)} ms [{number(latency.low_ms)}, {number(latency.high_ms)}]"
 
 
-def _cost_text(cost: Cost) -> str:
+def _cost_text(cost: LatencySlope) -> str:
     """`read: 14.7 [14, 15.4] ms per ms`."""
     return f"{cost.term}: {number(cost.value)} [{number(cost.low)}, {number(cost.high)}] ms per ms"
 
 
 def _p95(
-    check: TailCheck, level: Level, latency: Latency, demands: Sequence[Demand]
+    check: TailCheck, level: VolumeLoad, latency: LatencyEstimate, demands: Sequence[Demand]
 ) -> tuple[float | None, tuple[float, float] | None]:
     """Return p95 with its interval as far as the run checks it; where nothing checks it, as `predict` does."""
     if check.errors:

@@ -62,7 +62,7 @@ class Episode:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class SeriesChange:
     """How a series changed. Times in s on its grid.
 
     Args:
@@ -78,7 +78,7 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Level:
+class FigureChange:
     """A figure before and during a stretch of time; None: not known there."""
 
     name: str
@@ -128,7 +128,7 @@ def find_episode(grid: Grid, values: Floats | None) -> Episode | None:
     return Episode(t0_s=t0_s, t1_s=t1_s, p_value=p_value)
 
 
-def find_change(grid: Grid, values: Floats | None) -> Change | None:
+def find_change(grid: Grid, values: Floats | None) -> SeriesChange | None:
     """The change of a series to higher values and back, with its shape; None where chance may have made it.
 
     Args:
@@ -144,15 +144,15 @@ def find_change(grid: Grid, values: Floats | None) -> Change | None:
     if episode is None:
         return None
     if int((grid.t_s > episode.t1_s + grid.width_s / 2).sum()) >= LENGTH_MIN:
-        return Change(shape="episode", t0_s=episode.t0_s, t1_s=episode.t1_s)
+        return SeriesChange(shape="episode", t0_s=episode.t0_s, t1_s=episode.t1_s)
     ramp = _ramp(np.log(values[np.isfinite(values) & (values > 0)]))
     if ramp is None or ramp.unexplained > RAMP_GAIN:
-        return Change(shape="step", t0_s=episode.t0_s, t1_s=episode.t0_s)
+        return SeriesChange(shape="step", t0_s=episode.t0_s, t1_s=episode.t0_s)
     finite = grid.t_s[np.isfinite(values) & (values > 0)]
-    return Change(shape="ramp", t0_s=float(finite[ramp.begin]), t1_s=float(finite[ramp.end]))
+    return SeriesChange(shape="ramp", t0_s=float(finite[ramp.begin]), t1_s=float(finite[ramp.end]))
 
 
-def _recurring(grid: Grid, values: Floats) -> Change | None:
+def _recurring(grid: Grid, values: Floats) -> SeriesChange | None:
     """At least PERIODS_MIN stretches on the upper of two separate levels, at even distances; else None."""
     finite = values[np.isfinite(values)]
     if len(finite) < RECURRING_SAMPLES_MIN:
@@ -169,7 +169,7 @@ def _recurring(grid: Grid, values: Floats) -> Change | None:
     distances = np.diff(starts)
     if distances.std() > PERIOD_SPREAD_MAX * distances.mean():
         return None
-    return Change(
+    return SeriesChange(
         shape="periodic",
         t0_s=float(grid.t_s[starts[0]]) - grid.width_s,
         t1_s=float(grid.t_s[ends[-1] - 1]),
@@ -214,7 +214,7 @@ def _left(values: Floats, shapes: Floats) -> tuple[Floats, Floats]:
 
 def levels(
     grid: Grid, device: Device | None, during: Mask, extra: Mapping[str, tuple[Floats | None, str]]
-) -> Iterator[Level]:
+) -> Iterator[FigureChange]:
     """Figures before and during; where nothing was before, the rest of the recording stands for it.
 
     Args:
@@ -241,7 +241,7 @@ def levels(
         }
     for name, (values, unit) in {**columns, **extra}.items():
         if values is not None:
-            yield Level(name=name, unit=unit, before=median(values[before]), during=median(values[during]))
+            yield FigureChange(name=name, unit=unit, before=median(values[before]), during=median(values[during]))
 
 
 def _size_kib(device: Device) -> Floats | None:

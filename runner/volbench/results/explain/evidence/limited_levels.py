@@ -14,7 +14,7 @@ from volbench.core.base.text import number
 from volbench.results.explain.evidence.device import RESOURCES, Device, Direction, Resource
 from volbench.results.explain.evidence.levels_elsewhere import LevelElsewhere
 from volbench.results.explain.evidence.limits import Plateau, overlap, plateau_within
-from volbench.results.explain.evidence.plateau_checks import Check
+from volbench.results.explain.evidence.plateau_checks import PlateauCheck
 from volbench.results.explain.evidence.size_contrasts import ContrastLevel, ContrastOutcome, outcome_of
 from volbench.results.stats.grid import Floats
 
@@ -143,7 +143,7 @@ def _of_contrast(step: StepLevels, contrasts: Sequence[ContrastLevel]) -> Limite
             continue
         times = load.in_flight / level.in_flight
         text = f"{number(times)} times as many operations in flight bring no more"
-        check = Check(name="contrast", holds=True, value=times, text=text)
+        check = PlateauCheck(name="contrast", holds=True, value=times, text=text)
         limited = replace(level, checks=(*level.checks, check))
         if limited.is_limit:
             return LimitedLevels(

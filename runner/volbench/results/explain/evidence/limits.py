@@ -18,8 +18,8 @@ from volbench.results.explain import thresholds as limit
 from volbench.results.explain.evidence.cliffs import SEGMENT_MIN, change_points
 from volbench.results.explain.evidence.device import DIRECTIONS, RESOURCES, Device, Direction, Resource
 from volbench.results.explain.evidence.plateau_checks import (
-    Check,
     Exceeded,
+    PlateauCheck,
     absorption_check,
     compensation_check,
     elasticity,
@@ -72,7 +72,7 @@ class Plateau:
     in_flight: float
     await_ms: float | None
     base_await_ms: float | None
-    checks: tuple[Check, ...]
+    checks: tuple[PlateauCheck, ...]
     direction: Direction | None = None
     sliced: bool = False
     few: bool = False

@@ -17,7 +17,7 @@ _SLOPE_SAMPLES = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class PlateauCheck:
     """One physical test of a plateau. `holds` None: it could not be made, and says nothing."""
 
     name: str
@@ -113,31 +113,31 @@ def compensation(reads: Floats, writes: Floats) -> float | None:
     return float(np.var(r + w) / (np.var(r) + np.var(w)))
 
 
-def not_made(name: str) -> Check:
+def not_made(name: str) -> PlateauCheck:
     """Return a check that could not be made."""
-    return Check(name=name, holds=None, value=None, text="not known here")
+    return PlateauCheck(name=name, holds=None, value=None, text="not known here")
 
 
-def exceeded_check(counted: Floats | None) -> Check:
+def exceeded_check(counted: Floats | None) -> PlateauCheck:
     """Return whether the volume's own counter says that its limit was exceeded."""
     share = None if counted is None or not np.isfinite(counted).any() else float(np.nanmean(counted))
     if share is None:
         return not_made("exceeded")
     holds = share >= limit.EXCEEDED_MIN or (False if share <= limit.EXCEEDED_SILENT else None)
     text = f"the volume counts its limit exceeded in {percent(share)} of the time"
-    return Check(name="exceeded", holds=holds, value=share, text=text)
+    return PlateauCheck(name="exceeded", holds=holds, value=share, text=text)
 
 
-def elasticity_check(slope: float | None) -> Check:
+def elasticity_check(slope: float | None) -> PlateauCheck:
     """Return whether a longer queue brings nothing; see `elasticity`."""
     if slope is None:
         return not_made("elasticity")
     holds = slope <= limit.ELASTICITY_CAPPED or (False if slope >= limit.ELASTICITY_FREE else None)
     text = f"1 % more in the queue brings {slope:.2f} % more"
-    return Check(name="elasticity", holds=holds, value=slope, text=text)
+    return PlateauCheck(name="elasticity", holds=holds, value=slope, text=text)
 
 
-def compensation_check(device: Device, resource: Resource, inside_span: slice, busy: Mask) -> Check:
+def compensation_check(device: Device, resource: Resource, inside_span: slice, busy: Mask) -> PlateauCheck:
     """Return whether reads and writes take from each other; see `compensation`."""
     both = {
         "iops": (device.reads, device.writes),
@@ -152,20 +152,20 @@ def compensation_check(device: Device, resource: Resource, inside_span: slice, b
     # Reads that cause writes rise together in a free volume, too: only the fall is proof.
     holds = True if levels <= limit.COMPENSATION_CAPPED else None
     text = f"reads and writes take from each other: their sum varies {levels:.2f} times as much as both alone"
-    return Check(name="compensation", holds=holds, value=levels, text=text)
+    return PlateauCheck(name="compensation", holds=holds, value=levels, text=text)
 
 
-def inflation_check(waited: float | None, base_ms: float | None) -> Check:
+def inflation_check(waited: float | None, base_ms: float | None) -> PlateauCheck:
     """Return whether operations wait far longer than without a queue, both in ms."""
     if waited is None or not base_ms:
         return not_made("inflation")
     times = waited / base_ms
     holds = times >= limit.INFLATION_CAPPED or (False if times <= limit.INFLATION_FREE else None)
     text = f"an operation takes {times:.1f} times as long as without a queue ({number(base_ms)} ms)"
-    return Check(name="inflation", holds=holds, value=times, text=text)
+    return PlateauCheck(name="inflation", holds=holds, value=times, text=text)
 
 
-def absorption_check(rate: Floats, in_flight: Floats, *, cpu_bound: bool, inflated: bool = False) -> Check:
+def absorption_check(rate: Floats, in_flight: Floats, *, cpu_bound: bool, inflated: bool = False) -> PlateauCheck:
     """Return whether a longer queue brings longer waits and no more operations; see `absorption`.
 
     Where operations are `inflated` against those without a queue, a queue that hardly varies refutes nothing: at a
@@ -180,7 +180,7 @@ def absorption_check(rate: Floats, in_flight: Floats, *, cpu_bound: bool, inflat
     varies = _spread(np.log(in_flight[both])) >= limit.ABSORPTION_REFUTES_SPREAD
     refuted = value >= limit.ABSORPTION_FREE and (varies or not inflated) and not cpu_bound
     text = f"a longer queue brings longer waits and no more operations: their variances are as {number(value)} to 1"
-    return Check(name="absorption", holds=holds or (False if refuted else None), value=value, text=text)
+    return PlateauCheck(name="absorption", holds=holds or (False if refuted else None), value=value, text=text)
 
 
 def sliced_dispersion_max(per_interval: float, width_s: float) -> float:
@@ -212,7 +212,7 @@ def may_be_sliced(counts: Floats | None, width_s: float) -> bool:
     return spread <= sliced_dispersion_max(float(np.nanmedian(counts)), width_s)
 
 
-def regularity_checks(counts: Floats | None) -> tuple[Check, Check]:
+def regularity_checks(counts: Floats | None) -> tuple[PlateauCheck, PlateauCheck]:
     """A meter's regularity, which is proof; and a rate more even than chance, which needs a second check."""
     spread = None if counts is None else dispersion(counts)
     if spread is None:
@@ -220,6 +220,6 @@ def regularity_checks(counts: Floats | None) -> tuple[Check, Check]:
     text = f"it is as regular as a meter: its variance is {number(spread)} of the mean"
     even = f"it is far more even than chance makes it: its variance is {number(spread)} of the mean"
     return (
-        Check(name="regularity", holds=spread <= limit.REGULARITY_CAPPED or None, value=spread, text=text),
-        Check(name="evenness", holds=spread <= limit.EVENNESS_CAPPED or None, value=spread, text=even),
+        PlateauCheck(name="regularity", holds=spread <= limit.REGULARITY_CAPPED or None, value=spread, text=text),
+        PlateauCheck(name="evenness", holds=spread <= limit.EVENNESS_CAPPED or None, value=spread, text=even),
     )

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from volbench.core.records.report import FindingRow
 from volbench.errors import UsageError
-from volbench.results.explain.evidence.episodes import Episode, Level
+from volbench.results.explain.evidence.episodes import Episode, FigureChange
 from volbench.results.explain.evidence.instance_figures import check_instance
 from volbench.results.explain.recordings.sweep import SweepExplanation, explain_sweep, without_exceeded
 from volbench.results.explain.recordings.timeline import TimelineExplanation, devices, explain_timeline
-from volbench.results.recorded.files import FileRead, read_files, unreadable
+from volbench.results.recorded.files import RecordedFile, read_files, unreadable
 from volbench.results.recorded.formats import ACCEPTED
 from volbench.results.recorded.parsed import Recorded
 from volbench.results.recorded.slow_log import COMMANDS
@@ -68,7 +68,7 @@ class RecordedExplanation:
         return self.timelines[0].episode if self.timelines else None
 
     @property
-    def levels(self) -> tuple[Level, ...]:
+    def levels(self) -> tuple[FigureChange, ...]:
         """The first timeline's."""
         return self.timelines[0].levels if self.timelines else ()
 
@@ -180,7 +180,7 @@ def _name(timeline: Timeline, source: Path, *, only: bool) -> str:
     return source.name if only else ", ".join(timeline.recordings)
 
 
-def _unreadable(source: Path, files: Sequence[FileRead]) -> UsageError:
+def _unreadable(source: Path, files: Sequence[RecordedFile]) -> UsageError:
     if files and all(file.slow_log for file in files):
         return UsageError(
             "a slow query log is no recording of a volume or a host",

@@ -18,7 +18,7 @@ from volbench.core.records.named_metrics import CPU, Diskstats
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import LITTLE_TOLERANCE, Device, device_of, little_ratio
-from volbench.results.explain.evidence.plateau_checks import Check, not_made
+from volbench.results.explain.evidence.plateau_checks import PlateauCheck, not_made
 from volbench.results.explain.wording import number, percent
 from volbench.results.stats.grid import Floats, Grid, median
 
@@ -73,7 +73,7 @@ class SweepPlateau:
     """The levels at the plateau, in order of the load, and the checks. `level` is the highest of their rates."""
 
     levels: tuple[SweepLevel, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[PlateauCheck, ...]
 
     @property
     def level(self) -> float:
@@ -96,7 +96,7 @@ class SweepPlateau:
         return all(check.holds is not False for check in self.checks)
 
     @property
-    def refuted_by(self) -> tuple[Check, ...]:
+    def refuted_by(self) -> tuple[PlateauCheck, ...]:
         """The checks that fail."""
         return tuple(check for check in self.checks if check.holds is False)
 
@@ -232,11 +232,11 @@ def _without_falls(levels: Sequence[SweepLevel], top: SweepLevel) -> list[SweepL
     return rising if top in rising else [top]
 
 
-def _checks(levels: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> tuple[Check, ...]:
+def _checks(levels: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> tuple[PlateauCheck, ...]:
     queues = [level.in_flight for level in levels]
     rise = max(queues) / max(min(queues), 1e-9)
     return (
-        Check(
+        PlateauCheck(
             name="queue",
             holds=rise >= QUEUE_RISE_MIN and max(queues) >= limit.QUEUE_MIN,
             value=rise,
@@ -251,23 +251,23 @@ def _checks(levels: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> tuple[
     )
 
 
-def _busy(levels: Sequence[SweepLevel]) -> Check:
+def _busy(levels: Sequence[SweepLevel]) -> PlateauCheck:
     utils = [level.util for level in levels if level.util is not None]
     if len(utils) < len(levels):
         return not_made("busy")
     text = f"the device was busy {percent(min(utils))} of the time or more"
-    return Check(name="busy", holds=min(utils) >= IDLE_BELOW, value=min(utils), text=text)
+    return PlateauCheck(name="busy", holds=min(utils) >= IDLE_BELOW, value=min(utils), text=text)
 
 
-def _cpus(levels: Sequence[SweepLevel]) -> Check:
+def _cpus(levels: Sequence[SweepLevel]) -> PlateauCheck:
     busy = [level.cpu_busy for level in levels if level.cpu_busy is not None]
     if len(busy) < len(levels):
         return not_made("CPUs")
     text = f"the host's CPUs were busy {percent(max(busy))} of the time at most"
-    return Check(name="CPUs", holds=max(busy) < limit.CPU_BUSY_MIN, value=max(busy), text=text)
+    return PlateauCheck(name="CPUs", holds=max(busy) < limit.CPU_BUSY_MIN, value=max(busy), text=text)
 
 
-def _mix(levels: Sequence[SweepLevel]) -> Check:
+def _mix(levels: Sequence[SweepLevel]) -> PlateauCheck:
     sizes = [level.size_kib for level in levels if level.size_kib is not None]
     writes = [level.writes for level in levels if level.writes is not None]
     if len(sizes) < len(levels) and len(writes) < len(levels):
@@ -279,26 +279,26 @@ def _mix(levels: Sequence[SweepLevel]) -> Check:
         f"{_span([percent(share) for share in (min(writes), max(writes))])} of them writes" if writes else "",
     ]
     text = f"{', '.join(filter(None, texts))}: another load may have another limit"
-    return Check(name="mix", holds=one_size and one_mix, value=None, text=text)
+    return PlateauCheck(name="mix", holds=one_size and one_mix, value=None, text=text)
 
 
 def _span(ends: Sequence[str]) -> str:
     return " to ".join(dict.fromkeys(ends))
 
 
-def _steady(levels: Sequence[SweepLevel]) -> Check:
+def _steady(levels: Sequence[SweepLevel]) -> PlateauCheck:
     least = min(level.steady for level in levels)
     text = f"{percent(least)} of the intervals or more are at the rate of their recording"
-    return Check(name="steady", holds=least >= limit.FLAT_SHARE_MIN, value=least, text=text)
+    return PlateauCheck(name="steady", holds=least >= limit.FLAT_SHARE_MIN, value=least, text=text)
 
 
-def _served(levels: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> Check:
+def _served(levels: Sequence[SweepLevel], every: Sequence[SweepLevel]) -> PlateauCheck:
     """Whether no recording of the sweep has a stretch, of the same operations, that a limit would have cut."""
     level = max(item.rate for item in levels)
     alike = [item for item in every if is_alike(item, levels[0])]
     most = max((item.most for item in alike), default=0.0)
     text = f"no {SERVED_SAMPLES} intervals of such operations have more than {number(most)} operations/s"
-    return Check(name="served", holds=most <= SERVED_MAX * level, value=most, text=text)
+    return PlateauCheck(name="served", holds=most <= SERVED_MAX * level, value=most, text=text)
 
 
 def is_alike(first: SweepLevel, second: SweepLevel) -> bool:
@@ -310,13 +310,13 @@ def is_alike(first: SweepLevel, second: SweepLevel) -> bool:
     return abs(math.log(max(first.size_kib, 1e-9) / max(second.size_kib, 1e-9))) <= math.log(1 + SAME_SIZE)
 
 
-def _little(levels: Sequence[SweepLevel]) -> Check:
+def _little(levels: Sequence[SweepLevel]) -> PlateauCheck:
     ratios = [level.little for level in levels if level.little is not None]
     if not ratios:
         return not_made("Little")
     worst = max(ratios, key=lambda ratio: abs(ratio - 1))
     text = f"the recorded queue is {worst:.2f} times rate x waiting time (Little's law)"
-    return Check(name="Little", holds=abs(worst - 1) <= LITTLE_TOLERANCE, value=worst, text=text)
+    return PlateauCheck(name="Little", holds=abs(worst - 1) <= LITTLE_TOLERANCE, value=worst, text=text)
 
 
 def taken_by_queue(levels: Sequence[SweepLevel]) -> float | None:

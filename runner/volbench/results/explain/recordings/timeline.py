@@ -13,7 +13,7 @@ from volbench.errors import UsageError
 from volbench.results.explain.case import Case
 from volbench.results.explain.causes import OF_VOLUME
 from volbench.results.explain.evidence.device import Device, device_of
-from volbench.results.explain.evidence.episodes import Episode, Level, find_episode, levels
+from volbench.results.explain.evidence.episodes import Episode, FigureChange, find_episode, levels
 from volbench.results.explain.findings import OF_INSTANCE, Explanation, explain_case
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.recordings.clients import client_count, queue_of_clients, without_acquittal
@@ -60,7 +60,7 @@ class TimelineExplanation:
     device: Device | None = None
     window_s: tuple[float, float] | None = None
     episode: Episode | None = None
-    levels: tuple[Level, ...] = ()
+    levels: tuple[FigureChange, ...] = ()
 
 
 def explain_timeline(
@@ -291,7 +291,7 @@ def _explained(case: Case, span: tuple[float, float] | None) -> tuple[Case, Expl
     return (windowed, of_episode, episode) if of_episode.findings else (case, explained, episode)
 
 
-def _levels(case: Case, span: tuple[float, float]) -> Iterator[Level]:
+def _levels(case: Case, span: tuple[float, float]) -> Iterator[FigureChange]:
     middle = case.cell_grid.t_s - case.cell_grid.width_s / 2
     during = (middle > span[0]) & (middle <= span[1])
     if not during.any():

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from volbench.core.profile.limits import Charge, Limit
+from volbench.core.profile.limits import Charge, VolumeLimit
 from volbench.core.records.named_metrics import Client
 from volbench.core.records.steps import step_kind
 from volbench.results.explain.accounts.closed_network import Station, ThroughputBounds, solve
@@ -63,7 +63,7 @@ def lift(case: Case, resource: Resource) -> PredictedGain | None:
     if resource == "throughput":
         cost = demand.reads * demand.read_bytes + demand.writes * demand.write_bytes
     charge = Charge(unit="io" if resource == "iops" else "byte")
-    cap = Limit(name=resource, scope="volume", resource=resource, rate_per_s=1.0, charge=charge)
+    cap = VolumeLimit(name=resource, scope="volume", resource=resource, rate_per_s=1.0, charge=charge)
     rate = _HEADROOM * (cost + more_pages(demand, free.tps) * page_units(cap)) * free.tps
     cap = replace(cap, rate_per_s=rate)
     (lifted,) = outlooks_of(demand, OtherVolume(name="", read_s=same.read_s, write_s=same.write_s, caps=(cap,)))
@@ -157,7 +157,7 @@ def rate_for_p95(case: Case, resource: Resource, target_ms: float, level: float 
     def volume_of(rate: float) -> OtherVolume:
         per_s = rate if resource == "iops" else rate * _MIB
         charge = Charge(unit="io" if resource == "iops" else "byte")
-        cap = Limit(name=resource, scope="volume", resource=resource, rate_per_s=per_s, charge=charge)
+        cap = VolumeLimit(name=resource, scope="volume", resource=resource, rate_per_s=per_s, charge=charge)
         return OtherVolume(name="", read_s=base_ms / 1000, write_s=base_ms / 1000, caps=(cap,))
 
     return needed_for_p95(demand, volume_of, target_ms, (now / 4, now * 1000)).above(max(now, level or 0.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from volbench.results.explain.wording import number, percent
-from volbench.results.response.levels import Level, latency_at
+from volbench.results.response.levels import VolumeLoad, latency_at
 from volbench.results.response.measured import MeasuredResponse
 
 FAST_READ_MS = 0.3
@@ -18,7 +18,7 @@ _OF_READS = _LIMITS | {"storage.read_latency"}
 def measured_advice(
     cause: str,
     measured: MeasuredResponse | None,
-    level: Level | None,
+    level: VolumeLoad | None,
     base_await_ms: float | None,
     *,
     estimates_p95: bool = False,

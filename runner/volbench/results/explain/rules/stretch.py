@@ -11,7 +11,7 @@ import numpy as np
 
 from volbench.core.records.named_metrics import Client
 from volbench.results.explain.case import Case
-from volbench.results.explain.evidence.episodes import Change, find_change
+from volbench.results.explain.evidence.episodes import SeriesChange, find_change
 from volbench.results.explain.evidence.layers import LOGS, server_flow, stretches
 from volbench.results.explain.rules.shared_evidence import effect_rows
 from volbench.results.stats.grid import Floats, Mask
@@ -68,7 +68,7 @@ def fallen(case: Case) -> Mask | None:
     return during if fits else None
 
 
-def change_intervals(case: Case, change: Change, values: Floats) -> Mask:
+def change_intervals(case: Case, change: SeriesChange, values: Floats) -> Mask:
     """The intervals of a change, shape (buckets,): of a periodic one, those on its upper level."""
     middle = case.grid.t_s - case.grid.width_s / 2
     if change.shape == "episode":

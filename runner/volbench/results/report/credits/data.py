@@ -7,19 +7,19 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from volbench.results.credits.answer import Answer, Question
+from volbench.results.credits.answer import CreditForecast, Question
 from volbench.results.credits.dump import DumpForecast
 from volbench.results.credits.forecast import Forecast
 from volbench.results.credits.history import History
 from volbench.results.credits.observed import observed_dump
-from volbench.results.credits.prices import Cost
+from volbench.results.credits.prices import MonthlyPrice
 from volbench.results.credits.work import Work
 
 SCHEMA = 1
 EPISODES_MAX = 100
 
 
-def answer_data(question: Question, answer: Answer, history: History | None) -> dict[str, Any]:
+def answer_data(question: Question, answer: CreditForecast, history: History | None) -> dict[str, Any]:
     """Return the whole answer.
 
     `exhausted_after_s` and `refill_s` are whole seconds; `exhausted_after_exact_s` and `refill_exact_s` are not
@@ -99,13 +99,13 @@ def time_text(work: Work, after_s: float) -> str | None:
     return f"{then:%H:%M:%S}" + (f" on day {day + 1}" if day > 0 else "")
 
 
-def _refill_s(answer: Answer) -> float | None:
+def _refill_s(answer: CreditForecast) -> float | None:
     if answer.forecast is not None:
         return answer.forecast.refill_s
     return next((bucket.refill_s for bucket in answer.limits.buckets), None)
 
 
-def _bucket(answer: Answer) -> dict[str, Any] | None:
+def _bucket(answer: CreditForecast) -> dict[str, Any] | None:
     bucket = answer.forecast.bucket if answer.forecast else next(iter(answer.limits.buckets), None)
     if bucket is None:
         return None
@@ -140,7 +140,7 @@ def _load(work: Work, history: History | None) -> dict[str, Any]:
     }
 
 
-def _bounds(answer: Answer) -> dict[str, Any] | None:
+def _bounds(answer: CreditForecast) -> dict[str, Any] | None:
     if answer.with_idle_gaps is None:
         return None
     return {
@@ -167,7 +167,7 @@ def _dump(question: Question, dump_forecast: DumpForecast, history: History | No
     }
 
 
-def _cost(cost: Cost | None) -> dict[str, Any] | None:
+def _cost(cost: MonthlyPrice | None) -> dict[str, Any] | None:
     return None if cost is None else {"month": round(cost.month, 2), "assumed": cost.assumed}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from volbench.core.base.text import duration
 from volbench.core.profile.arrays import Floats
-from volbench.results.credits.answer import Answer
+from volbench.results.credits.answer import CreditForecast
 from volbench.results.credits.forecast import Forecast
 from volbench.results.report.credits.data import time_text
 from volbench.results.report.views.charts import ChartGroup, ChartLine, LineChart
@@ -25,7 +25,7 @@ _DASHES: tuple[Dash, ...] = ("solid", "dashed")
 _WHY_NO_CHART = "There is no balance to draw: the volume has no bucket of credits, or no load spends them."
 
 
-def text_plot(answer: Answer, *, width: int) -> str:
+def text_plot(answer: CreditForecast, *, width: int) -> str:
     """Return bars of the balance over time, eight lines high; empty without a bucket. `?` marks gaps."""
     forecast, work = answer.forecast, answer.work
     if forecast is None or work is None or forecast.bucket is None or len(forecast.balance) < 2:
@@ -53,7 +53,7 @@ def text_plot(answer: Answer, *, width: int) -> str:
     return "\n".join(lines)
 
 
-def write_html(path: Path, answer: Answer, sentences: Sequence[str]) -> None:
+def write_html(path: Path, answer: CreditForecast, sentences: Sequence[str]) -> None:
     """Write one file that needs no network. Raises OSError when that fails."""
     # A page needs the template engine; what needs no page does not wait for it.
     from volbench.results.report.formats.sections import sections_page  # noqa: PLC0415
@@ -68,7 +68,7 @@ def write_html(path: Path, answer: Answer, sentences: Sequence[str]) -> None:
     write_atomically(path, sections_page(document))
 
 
-def _group(answer: Answer) -> ChartGroup | None:
+def _group(answer: CreditForecast) -> ChartGroup | None:
     """Return the chart of the balance: in percent of the bucket, over a clock's time or hours."""
     work, forecasts = (
         answer.work,

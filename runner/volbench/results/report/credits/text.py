@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from volbench.core.base.text import duration, number, percent, size
-from volbench.core.profile.limits import Limit
-from volbench.results.credits.answer import Answer, Question, difference_from_observed, implied_gib
+from volbench.core.profile.limits import VolumeLimit
+from volbench.results.credits.answer import CreditForecast, Question, difference_from_observed, implied_gib
 from volbench.results.credits.dump import DumpForecast
 from volbench.results.credits.forecast import Forecast
 from volbench.results.credits.history import SLOW_MS, History
 from volbench.results.credits.observed import observed_dump
-from volbench.results.credits.prices import Cost, Prices
+from volbench.results.credits.prices import MonthlyPrice, Prices
 from volbench.results.credits.sizing import Alternative
 from volbench.results.credits.work import Work
 from volbench.results.report.credits.data import time_text
@@ -20,7 +20,7 @@ EMPTY_SHARE = 0.01
 """Of a balance that CloudWatch averages over a period, from which it counts as empty."""
 
 
-def sentences(question: Question, answer: Answer, history: History | None) -> list[str]:
+def sentences(question: Question, answer: CreditForecast, history: History | None) -> list[str]:
     """Return all sentences in reading order."""
     forecast, work = answer.forecast, answer.work
     texts = [_volume(answer)]
@@ -44,7 +44,7 @@ def sentences(question: Question, answer: Answer, history: History | None) -> li
     return texts
 
 
-def _volume(answer: Answer) -> str:
+def _volume(answer: CreditForecast) -> str:
     name = f"{answer.volume.profile} of {size(answer.volume.size_bytes)}"
     caps = ", ".join(_cap_text(cap) for cap in answer.limits.caps if cap.scope != "instance")
     clauses = [f"{name}: at most {caps}"]
@@ -64,14 +64,14 @@ def _history(history: History) -> str:
     return f"The load is {history.text}{time_span}: {number(float(mean.iops[0]))} IOPS on average."
 
 
-def _no_bucket_text(answer: Answer) -> str:
+def _no_bucket_text(answer: CreditForecast) -> str:
     text = f"{answer.volume.profile} of this size has no credit bucket, so its rate never drops."
     if answer.forecast is not None and answer.forecast.capped_s == 0:
         text += " It serves all of this load."
     return text
 
 
-def _outcome(answer: Answer, forecast: Forecast, work: Work) -> str:
+def _outcome(answer: CreditForecast, forecast: Forecast, work: Work) -> str:
     assert forecast.bucket is not None
     bucket = forecast.bucket
     start = f"{percent(bucket.start / (bucket.capacity or 1.0))} full at first"
@@ -91,7 +91,7 @@ def _outcome(answer: Answer, forecast: Forecast, work: Work) -> str:
     return f"{bucket.name}, {start}, is empty {when}.{consequence}"
 
 
-def _ahead(answer: Answer) -> list[str]:
+def _ahead(answer: CreditForecast) -> list[str]:
     extrapolation = answer.ahead
     if extrapolation is None:
         return []
@@ -104,7 +104,7 @@ def _ahead(answer: Answer) -> list[str]:
     ]
 
 
-def _other_size(question: Question, answer: Answer, forecast: Forecast, history: History) -> list[str]:
+def _other_size(question: Question, answer: CreditForecast, forecast: Forecast, history: History) -> list[str]:
     """Say that the recorded balance is not one of the stated size, and which size it implies."""
     gib = implied_gib(question, history.observed)
     if gib is None or forecast.bucket is None:
@@ -138,7 +138,7 @@ def _throttling(forecast: Forecast, work: Work) -> list[str]:
     return texts
 
 
-def _gaps(answer: Answer, work: Work) -> list[str]:
+def _gaps(answer: CreditForecast, work: Work) -> list[str]:
     idle = answer.with_idle_gaps
     if idle is None:
         return []
@@ -201,7 +201,7 @@ def _empty_from_s(history: History) -> float | None:
     return None if index is None else times[max(0, index - 1)]
 
 
-def _read_share(answer: Answer, work: Work) -> list[str]:
+def _read_share(answer: CreditForecast, work: Work) -> list[str]:
     weighs = any(limit.charge.read_weight != limit.charge.write_weight for limit in answer.limits.all)
     if not weighs:
         return []
@@ -249,7 +249,7 @@ def _dump(question: Question, dump_forecast: DumpForecast) -> list[str]:
     return texts
 
 
-def _alternatives(answer: Answer) -> list[str]:
+def _alternatives(answer: CreditForecast) -> list[str]:
     prices, now = answer.prices, answer.cost
     texts = []
     same_profile = next(
@@ -282,7 +282,7 @@ def _alternatives(answer: Answer) -> list[str]:
     return [sentence for sentence in texts if sentence]
 
 
-def _not_throttled_text(answer: Answer) -> str:
+def _not_throttled_text(answer: CreditForecast) -> str:
     """Return that a larger volume does not throttle the load, and whether the instance does on any volume."""
     if answer.instance_endures is False:
         return f"that does not throttle this load itself (the limits of {answer.instance} do, on any volume)"
@@ -296,13 +296,13 @@ def _alternative_text(alternative: Alternative) -> str:
     )
 
 
-def _price(cost: Cost | None, prices: Prices) -> str:
+def _price(cost: MonthlyPrice | None, prices: Prices) -> str:
     if cost is None:
         return "no price known"
     return f"{'~' if cost.assumed else ''}{cost.month:,.2f} {prices.currency} a month"
 
 
-def _cap_text(cap: Limit) -> str:
+def _cap_text(cap: VolumeLimit) -> str:
     """Return a cap with the size of the operations that it counts, where it merges smaller ones."""
     text, charge = _rate_text(cap, cap.rate_per_s), cap.charge
     if charge.unit != "io" or charge.max_io_bytes is None or charge.merge_from_bytes is None:
@@ -311,13 +311,13 @@ def _cap_text(cap: Limit) -> str:
     return f"{text} of up to {size(charge.max_io_bytes)} each (sequential ones{least} count by their bytes)"
 
 
-def _rate_text(limit: Limit, per_s: float) -> str:
+def _rate_text(limit: VolumeLimit, per_s: float) -> str:
     if limit.charge.unit == "io":
         return f"{number(per_s)} IOPS"
     return f"{number(per_s / 2**20)} MiB/s"
 
 
-def _credits(bucket: Limit) -> str:
+def _credits(bucket: VolumeLimit) -> str:
     capacity = bucket.capacity or 0.0
     return (
         f"{capacity:,.0f} I/O credits"

@@ -8,7 +8,7 @@ from volbench.core.plan.designs import combinations_of
 from volbench.core.records.metrics import PRIMARY_METRICS
 from volbench.core.records.report import CellRow, EffectRow, FindingRow, SweepRow
 from volbench.core.records.run import RunRecord
-from volbench.results.compare.effects import Effect, Observation, effects_of
+from volbench.results.compare.effects import CellValue, FactorEffect, effects_of
 from volbench.results.report.rows.cells import as_declared
 from volbench.results.report.rows.effects_text import describe_effects
 from volbench.results.report.rows.verdict.settings import leading_effect
@@ -26,7 +26,7 @@ def effect_rows(run: RunRecord, cells: Sequence[CellRow]) -> tuple[EffectRow, ..
     for (volume, step, _, metric), group in _grouped(as_declared(run, cells)).items():
         first = group[0].metrics[metric]
         observations = [
-            Observation(combination=combination[c.cell_id], block=c.block, value=c.metrics[metric].value)
+            CellValue(combination=combination[c.cell_id], block=c.block, value=c.metrics[metric].value)
             for c in group
             if c.valid
         ]
@@ -87,7 +87,7 @@ def _common(cells: Sequence[CellRow]) -> dict[str, bool | int | float | str]:
     return {n: v for n, v in first.items() if all(cell.parameters.get(n) == v for cell in cells)}
 
 
-def _row(effect: Effect, **context: object) -> EffectRow:
+def _row(effect: FactorEffect, **context: object) -> EffectRow:
     return EffectRow.model_validate(
         {
             **context,

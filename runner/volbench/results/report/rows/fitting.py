@@ -40,7 +40,7 @@ class Use:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Objective:
+class ServerObjective:
     """What each server must keep.
 
     Args:
@@ -55,7 +55,7 @@ class Objective:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class MeasuredFit:
     """Whether so many servers fit, as measured; None: in some cells only."""
 
     instances: int
@@ -72,7 +72,7 @@ def predicted_share(use: Use, instances: int) -> float:
     return min(1.0, 1.0 / use.by(instances))
 
 
-def predicted_fit(use: Use, objective: Objective, p95_alone_ms: float | None) -> int | None:
+def predicted_fit(use: Use, objective: ServerObjective, p95_alone_ms: float | None) -> int | None:
     """Return how many servers fit at most; 0: not even one. None where the objective needs a p95 that is not known.
 
     In a closed loop latency is to latency alone as the rate alone is to the rate (Little's law), and p95 is taken
@@ -91,7 +91,7 @@ def predicted_fit(use: Use, objective: Objective, p95_alone_ms: float | None) ->
     return 1 + math.floor((most - use.first) / use.each_further + _EXACT)
 
 
-def measured_fit(*, alone_fits: bool, levels: Sequence[Measured]) -> tuple[int, int | None]:
+def measured_fit(*, alone_fits: bool, levels: Sequence[MeasuredFit]) -> tuple[int, int | None]:
     """Return how many fit, and the smallest number tried that does not; None: all fit.
 
     Args:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from volbench.core.base.text import counted, number, percent
 from volbench.core.plan.ladder import REACHED_SHARE
-from volbench.core.profile.limits import Limit, limits_of
+from volbench.core.profile.limits import VolumeLimit, limits_of
 from volbench.core.profile.of_run import profile_of
 from volbench.core.profile.resolve import ResolvedVolume
 from volbench.core.records.base import Scalar
@@ -38,7 +38,7 @@ SCALE = {"io": (1.0, "operations/s"), "byte": (_MIB, "MiB/s")}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Traffic:
+class StepTraffic:
     """What a step did on its volume: medians over the cells that its figures are of."""
 
     reads: float
@@ -132,13 +132,13 @@ def is_limit(cause: str) -> bool:
     return info is not None and (info.uses_up_cpus or info.group in LIMITS)
 
 
-def traffic_of(cells: Sequence[CellRow]) -> Traffic | None:
+def traffic_of(cells: Sequence[CellRow]) -> StepTraffic | None:
     """Return what a step did on its volume; None where reads were not counted."""
     reads, read_mib = figure_of(cells, "iops_read"), figure_of(cells, "read_mib_per_s")
     if not reads or not read_mib:
         return None
     writes, write_mib = figure_of(cells, "iops_write") or 0.0, figure_of(cells, "write_mib_per_s") or 0.0
-    return Traffic(
+    return StepTraffic(
         reads=reads,
         read_bytes=read_mib * _MIB / reads,
         writes=writes,
@@ -146,7 +146,9 @@ def traffic_of(cells: Sequence[CellRow]) -> Traffic | None:
     )
 
 
-def _reach(run: RunRecord, volume: str, of_volume: Sequence[CellRow], traffic: Traffic, step: str) -> Reach | None:
+def _reach(
+    run: RunRecord, volume: str, of_volume: Sequence[CellRow], traffic: StepTraffic, step: str
+) -> Reach | None:
     """Return what the step used of the volume; None where that is not known, or a limit may have held it back."""
     spec = next((spec for spec in run.volumes if spec.name == volume), None)
     try:
@@ -157,7 +159,7 @@ def _reach(run: RunRecord, volume: str, of_volume: Sequence[CellRow], traffic: T
     return reach if reach is not None and 0 < reach.share <= USED_MAX else None
 
 
-def _known_reach(profile: ResolvedVolume, traffic: Traffic) -> Reach | None:
+def _known_reach(profile: ResolvedVolume, traffic: StepTraffic) -> Reach | None:
     """Return the cap that the step was nearest to; None without one, or where an empty bucket may hold it back."""
     limits = limits_of(profile)
     if any(USED_MAX < used_of(bucket, traffic) / bucket.rate_per_s < BURST_MIN for bucket in limits.buckets):
@@ -171,7 +173,7 @@ def _known_reach(profile: ResolvedVolume, traffic: Traffic) -> Reach | None:
     return Reach(text=f"did {number(used / scale)} of the {allowed} ({percent(share)})", share=share)
 
 
-def used_of(limit: Limit, traffic: Traffic) -> float:
+def used_of(limit: VolumeLimit, traffic: StepTraffic) -> float:
     """Return what the step used of a limit, in its units a second."""
     import numpy as np  # noqa: PLC0415 - as in limits
 
@@ -181,7 +183,7 @@ def used_of(limit: Limit, traffic: Traffic) -> float:
     return float(traffic.reads * of_read * charge.read_weight + traffic.writes * of_write * charge.write_weight)
 
 
-def _reach_of_other_steps(step: str, of_volume: Sequence[CellRow], traffic: Traffic) -> Reach | None:
+def _reach_of_other_steps(step: str, of_volume: Sequence[CellRow], traffic: StepTraffic) -> Reach | None:
     """Return the most reads of this size, or larger, that another step did on the volume."""
     steps: Mapping[tuple[str, tuple[tuple[str, Scalar], ...]], list[CellRow]] = _by_step(of_volume)
     best, where = 0.0, ""

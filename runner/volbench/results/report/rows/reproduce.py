@@ -17,7 +17,7 @@ _SET, _REPEATS, _OUT = "--set", "repeats=", "--out"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class IncompleteRun:
     """A run of which cells are missing.
 
     Args:
@@ -30,7 +30,10 @@ class Progress:
 
 
 def reproduce_lines(
-    command: Sequence[str], about: str, rows: Sequence[ComparisonRow | EffectRow], progress: Progress | None = None
+    command: Sequence[str],
+    about: str,
+    rows: Sequence[ComparisonRow | EffectRow],
+    progress: IncompleteRun | None = None,
 ) -> tuple[str, ...]:
     """Return the run's own command, what it rests on, and where it decided nothing a command that can.
 
@@ -68,7 +71,7 @@ def _deciding(command: tuple[str, ...], rows: Sequence[ComparisonRow | EffectRow
     yield shlex.join((*_without_repeats(command), _SET, f"{_REPEATS}{needed}"))
 
 
-def _resuming(command: tuple[str, ...], progress: Progress) -> Iterator[str]:
+def _resuming(command: tuple[str, ...], progress: IncompleteRun) -> Iterator[str]:
     yield f"# {progress.done} of {progress.planned} cells are done; this measures the rest:"
     yield resume_command(command, progress.run_id)
 

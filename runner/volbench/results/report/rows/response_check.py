@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from volbench.core.base.text import counted, number
 from volbench.core.records.report import TimeDifferenceRow
 from volbench.results.explain.run import RunExplanation, response_views
-from volbench.results.response.levels import Level, levels_of
+from volbench.results.response.levels import VolumeLoad, levels_of
 from volbench.results.response.model import Response, Slope
 
 PIECES_OF_TERMS: Mapping[str, tuple[str, ...]] = {
@@ -62,7 +62,7 @@ def _of_pair(explained: RunExplanation, rows: Sequence[TimeDifferenceRow]) -> It
 
 
 def _disagreement(
-    slope: Slope, pieces: Sequence[TimeDifferenceRow], baseline: Level | None, candidate: Level | None
+    slope: Slope, pieces: Sequence[TimeDifferenceRow], baseline: VolumeLoad | None, candidate: VolumeLoad | None
 ) -> str:
     """Return the sentence on one wait; empty where both agree, or one of them has no interval."""
     intervals = [row.ci for row in pieces if row.ci is not None]

@@ -9,7 +9,7 @@ from volbench.core.records.report import CellRow, CurvePointRow, CurveRow, Findi
 from volbench.results.explain.cause_info import GROUPS
 from volbench.results.explain.causes import CAUSES
 from volbench.results.report.rows.verdict.lead import is_hint
-from volbench.results.stats.knee import CurvePoint, curve, knee
+from volbench.results.stats.knee import DepthPoint, curve, knee
 
 _MEAN = "latency_ms_mean"
 _POINT_PARAMETERS = ("iodepth", "numjobs", "rw")
@@ -66,7 +66,7 @@ def _whose(findings: Sequence[FindingRow], step: str, volume: str) -> str:
     return f"the limit may be the volume's ({of_volume.name}), and {title}"
 
 
-def _row(key: tuple[str, str, str], points: Sequence[CurvePoint], findings: Sequence[FindingRow]) -> CurveRow:
+def _row(key: tuple[str, str, str], points: Sequence[DepthPoint], findings: Sequence[FindingRow]) -> CurveRow:
     step, parameters, volume = key
     knee_point = knee(points)
     if knee_point is not None:

@@ -7,7 +7,7 @@ from statistics import median
 from typing import NamedTuple
 
 from volbench.core.base.text import ABSENT, counted, number, percent, quantity
-from volbench.core.profile.limits import Limit, limits_of
+from volbench.core.profile.limits import VolumeLimit, limits_of
 from volbench.core.profile.of_run import profile_of
 from volbench.core.records.report import CellRow
 from volbench.core.records.report.cells import Standing
@@ -17,8 +17,8 @@ from volbench.core.records.steps.instances import ALONE
 from volbench.errors import VolbenchError
 from volbench.results.compare.figures import figure_of, standing_of
 from volbench.results.report.rows.fitting import (
-    Measured,
-    Objective,
+    MeasuredFit,
+    ServerObjective,
     Use,
     checked,
     measured_fit,
@@ -36,7 +36,7 @@ UNFAIR_BELOW = 0.9
 class _TightestLimit(NamedTuple):
     """The limit that one server alone uses most, and what the servers use of it."""
 
-    limit: Limit
+    limit: VolumeLimit
     use: Use
     alike: bool
 
@@ -71,7 +71,7 @@ def _row(run: RunRecord, volume: str, step: str, cells: Sequence[CellRow]) -> Sh
     if tps_alone is None or not counts:
         return None
     keeps, p95_s = alone[0].parameters.get("keeps"), alone[0].parameters.get("p95_s")
-    objective = Objective(
+    objective = ServerObjective(
         keeps=float(keeps) if isinstance(keeps, int | float) else 1.0,
         p95_ms=1000 * float(p95_s) if isinstance(p95_s, int | float) else None,
         closed="rate" not in alone[0].parameters,
@@ -85,7 +85,7 @@ def _row(run: RunRecord, volume: str, step: str, cells: Sequence[CellRow]) -> Sh
     p95_ms = figure_of(alone, "latency_ms_p95")
     fit, breaks_at = measured_fit(
         alone_fits=objective.p95_ms is None or (p95_ms is not None and p95_ms <= objective.p95_ms),
-        levels=[Measured(instances=level.instances, fits=level.fits) for level in levels],
+        levels=[MeasuredFit(instances=level.instances, fits=level.fits) for level in levels],
     )
     predicted = None if tightest is None or not fit else predicted_fit(tightest.use, objective, p95_ms)
     uses = [
@@ -126,7 +126,7 @@ def _instances(cell: CellRow) -> int:
 
 
 def _level(
-    cells: Sequence[CellRow], count: int, objective: Objective, tightest: _TightestLimit | None
+    cells: Sequence[CellRow], count: int, objective: ServerObjective, tightest: _TightestLimit | None
 ) -> SharingLevelRow:
     fits = {_keeps(cell, objective) for cell in cells}
     sums = figure_of(cells, "retained_share_sum")
@@ -146,7 +146,7 @@ def _level(
     )
 
 
-def _keeps(cell: CellRow, objective: Objective) -> bool:
+def _keeps(cell: CellRow, objective: ServerObjective) -> bool:
     """Return whether every server of a cell kept its objective. A p95 that is not known did not."""
     share, p95 = cell.metrics.get("retained_share_min"), cell.metrics.get("latency_ms_p95_slowest")
     if share is None or share.value < objective.keeps:
@@ -156,7 +156,7 @@ def _keeps(cell: CellRow, objective: Objective) -> bool:
     return p95 is not None and p95.value <= objective.p95_ms
 
 
-def _used_share(limit: Limit, cells: Sequence[CellRow]) -> float | None:
+def _used_share(limit: VolumeLimit, cells: Sequence[CellRow]) -> float | None:
     """Return what servers used of a limit; None where the volume's operations were not counted."""
     traffic = traffic_of(cells)
     return None if traffic is None else used_of(limit, traffic) / limit.rate_per_s
@@ -192,7 +192,7 @@ def _use(run: RunRecord, volume: str, alone: Sequence[CellRow], noisy: Sequence[
     return max(positive, key=lambda tightest: tightest.use.by(2), default=None)
 
 
-def _limit_text(limit: Limit) -> str:
+def _limit_text(limit: VolumeLimit) -> str:
     scale, unit = SCALE[limit.charge.unit]
     return f"{number(limit.rate_per_s / scale)} {unit}"
 

@@ -15,7 +15,7 @@ from volbench.core.records.report import CellRow, TimeBudgetRow, TimeDifferenceR
 from volbench.results.explain.accounts.time_budget import PIECES, QUEUE
 from volbench.results.explain.run import RunExplanation, StepView, valid_views
 from volbench.results.stats.means import TWO_TESTS, block_pairs, mean_difference
-from volbench.results.stats.sequential import CELLS_MIN, FIXED_LEVEL, Level
+from volbench.results.stats.sequential import CELLS_MIN, FIXED_LEVEL, ErrorLevel
 
 LATENCY = "latency_ms_mean"
 DIFFERENCE_MIN = 0.05
@@ -115,7 +115,7 @@ def time_budget_rows(budgets: Sequence[VolumeBudget]) -> tuple[TimeBudgetRow, ..
 
 
 def time_difference_rows(
-    budgets: Sequence[VolumeBudget], baseline: str, level: Level = FIXED_LEVEL
+    budgets: Sequence[VolumeBudget], baseline: str, level: ErrorLevel = FIXED_LEVEL
 ) -> tuple[TimeDifferenceRow, ...]:
     """Each other volume's pieces less the baseline's, the largest difference first.
 
@@ -162,7 +162,7 @@ def _with_outside(view: StepView, latency_ms: float | None) -> _CellBudget | Non
     return {piece: ms * latency_ms / budget.statement_ms for piece, ms in budget.pieces.items()}
 
 
-def _difference_rows(base: VolumeBudget, candidate: VolumeBudget, level: Level) -> list[TimeDifferenceRow]:
+def _difference_rows(base: VolumeBudget, candidate: VolumeBudget, level: ErrorLevel) -> list[TimeDifferenceRow]:
     before, after = base.pieces, candidate.pieces
     difference_ms = candidate.latency_ms - base.latency_ms
     rows = [
@@ -190,7 +190,7 @@ def _difference_rows(base: VolumeBudget, candidate: VolumeBudget, level: Level) 
 
 
 def _interval_ms(
-    base: VolumeBudget, candidate: VolumeBudget, piece: str, level: Level
+    base: VolumeBudget, candidate: VolumeBudget, piece: str, level: ErrorLevel
 ) -> tuple[float, float] | None:
     """The interval of a piece's difference, candidate - baseline; None with too few cells."""
     sides = [[cell.get(piece, 0.0) for cell in budget.cells] for budget in (base, candidate)]

@@ -106,7 +106,7 @@ def _point(under_way: int, cells: Sequence[CellRow]) -> CurvePoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bar:
+class ErrorBar:
     """The range from the lowest to the highest cell, per cent from the top; `at`: per cent from the left."""
 
     at: float
@@ -122,7 +122,7 @@ class DrawnLine:
     volume: str
     metric: str
     points: str
-    bars: tuple[Bar, ...]
+    bars: tuple[ErrorBar, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +167,7 @@ def _plot(curves: StepCurves, title: str, unit: str, metrics: Sequence[str]) -> 
 
     def line(curve: VolumeCurve, name: str) -> DrawnLine:
         bars = tuple(
-            Bar(
+            ErrorBar(
                 at=across(point.under_way),
                 top=down(point.high[name]),
                 bottom=down(point.low[name]),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volbench.measure.sample.parsers.cgroup import CgroupIo, join_blkio, parse_io_stat, parse_proc_cgroup
+from volbench.measure.sample.parsers.cgroup import GroupIoCounters, join_blkio, parse_io_stat, parse_proc_cgroup
 from volbench.measure.sample.parsers.diskstats import parse_diskstats
 from volbench.measure.sample.parsers.netstat import parse_netstat
 from volbench.measure.sample.parsers.psi import parse_pressure
@@ -123,16 +123,16 @@ def test_vmstat_gives_what_is_wanted_and_there() -> None:
 def test_io_stat_takes_keys_in_any_order_and_lines_without_pairs() -> None:
     io_stat = parse_io_stat(fixture("io-stat-v2.txt"))
     assert io_stat == {
-        "8:16": CgroupIo(read_bytes=1459200, write_bytes=314773504, reads=192, writes=353),
-        "8:0": CgroupIo(read_bytes=40960, write_bytes=28672, reads=10, writes=7),
+        "8:16": GroupIoCounters(read_bytes=1459200, write_bytes=314773504, reads=192, writes=353),
+        "8:0": GroupIoCounters(read_bytes=40960, write_bytes=28672, reads=10, writes=7),
     }
 
 
 def test_version_1_joins_its_two_files_and_skips_the_totals() -> None:
     result = join_blkio(fixture("blkio-serviced-v1.txt"), fixture("blkio-bytes-v1.txt"))
     assert result == {
-        "8:16": CgroupIo(read_bytes=1459200, write_bytes=314773504, reads=192, writes=353),
-        "8:0": CgroupIo(read_bytes=16384, write_bytes=0, reads=4, writes=0),
+        "8:16": GroupIoCounters(read_bytes=1459200, write_bytes=314773504, reads=192, writes=353),
+        "8:0": GroupIoCounters(read_bytes=16384, write_bytes=0, reads=4, writes=0),
     }
 
 

@@ -21,7 +21,7 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.cliffs import cliffs
 from volbench.results.explain.evidence.device import Device
-from volbench.results.explain.evidence.episodes import RISE_MIN, Change, find_change
+from volbench.results.explain.evidence.episodes import RISE_MIN, SeriesChange, find_change
 from volbench.results.explain.evidence.plateau_checks import dispersion, elasticity
 from volbench.results.explain.rule import EXPLAINS_WAITS, LIMITS, OUTSIDE, SLOWER, Rule
 from volbench.results.explain.rules.shared_evidence import (
@@ -89,7 +89,7 @@ CAUSES = (
 class Slowdown:
     """A stretch in which operations take longer than in the rest of the step. `during` has shape (buckets,)."""
 
-    change: Change
+    change: SeriesChange
     during: Mask
     before_ms: float
     during_ms: float
@@ -120,7 +120,7 @@ def slowdowns(case: Case, device: Device) -> list[Slowdown]:
 
     Of a load that waits for reads or for writes alone, those of the others are none of its own.
     """
-    changes: list[tuple[Change, Mask, Floats]] = []
+    changes: list[tuple[SeriesChange, Mask, Floats]] = []
     for column in _waits(case, device):
         waits = np.where(case.stalled, np.nan, column)  # operations that a stall held took long once
         if np.isnan(waits).all():
@@ -153,7 +153,7 @@ def _waits(case: Case, device: Device) -> list[Floats]:
 
 def _abrupt(
     case: Case, waits: Floats, ratio_min: float = limit.DEGRADED_RISE, spreads_min: float = 0.0
-) -> list[Change]:
+) -> list[SeriesChange]:
     """Rises at one time: a step, or an episode where it falls as abruptly later."""
     edges = [edge for edge in cliffs(case.grid.t_s, waits, ratio_min=ratio_min) if edge.clearness >= spreads_min]
     falls = sorted(edge.at_s for edge in edges if edge.ratio < 1)
@@ -161,18 +161,18 @@ def _abrupt(
     for rise in (edge for edge in edges if edge.ratio > 1):
         end_s = next((at_s for at_s in falls if at_s > rise.at_s), None)
         t1_s = rise.at_s if end_s is None else end_s
-        changes.append(Change(shape="step" if end_s is None else "episode", t0_s=rise.at_s, t1_s=t1_s))
+        changes.append(SeriesChange(shape="step" if end_s is None else "episode", t0_s=rise.at_s, t1_s=t1_s))
     return changes
 
 
-def _while_fallen(case: Case, device: Device) -> list[tuple[Change, Mask, Floats]]:
+def _while_fallen(case: Case, device: Device) -> list[tuple[SeriesChange, Mask, Floats]]:
     """The intervals in which the load had collapsed: their bounds are clearer than those of the waiting time."""
     during = fallen(case)
     if during is None:
         return []
     inside = np.flatnonzero(during)
     begin_s, end_s = float(case.grid.t_s[inside[0]]) - case.grid.width_s, float(case.grid.t_s[inside[-1]])
-    change = Change(shape="episode", t0_s=begin_s, t1_s=end_s)
+    change = SeriesChange(shape="episode", t0_s=begin_s, t1_s=end_s)
     return [(change, during, waits) for waits in _waits(case, device)]
 
 

@@ -11,7 +11,7 @@ from volbench.core.records.report import CellRow, ComparisonRow, EffectRow, Find
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary
 from volbench.results.compare.figures import figure_of
-from volbench.results.report.rows.verdict.reason import Cause, cause_of
+from volbench.results.report.rows.verdict.reason import CauseClause, cause_of
 from volbench.results.report.rows.verdict.subject import Subject, leading_rows, setting_of, subject_at
 from volbench.results.report.wording import (
     ADJUSTED,
@@ -78,7 +78,7 @@ def closed(headline: Headline, doubts: Sequence[str]) -> Headline:
     return replace(headline, next_step=clauses[0] if clauses else "", notes=notes)
 
 
-def cause_between(row: ComparisonRow, cells: Sequence[CellRow], findings: Sequence[FindingRow]) -> Cause:
+def cause_between(row: ComparisonRow, cells: Sequence[CellRow], findings: Sequence[FindingRow]) -> CauseClause:
     """Return why the slower one of a row's volumes is slower; empty where nothing says so."""
     loser, winner = (row.candidate, row.baseline) if goodness(row) < 0 else (row.baseline, row.candidate)
     return cause_of(row.step, loser, winner, findings, cells)

@@ -24,7 +24,7 @@ _MEAN = "latency_ms_mean"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cause:
+class CauseClause:
     """The clause of a headline on a cause, and what else is to say of it, as clauses; empty where nothing is."""
 
     clause: str = ""
@@ -33,7 +33,7 @@ class Cause:
 
 def cause_of(
     step: str, loser: str, winner: str, findings: Sequence[FindingRow], cells: Sequence[CellRow] = ()
-) -> Cause:
+) -> CauseClause:
     """Return `likely cause on gp3, confidence 85 %: ...`: what adds most to the difference; or that none is likely.
 
     Where the faster volume waits for it, too, it is of both. Where several may add most, the clause says so. The
@@ -60,7 +60,7 @@ def cause_of(
     first = order.first.finding
     weaker = _weaker(first, of_winner) if order.first.is_shared else ""
     where = f"both {winner} and {loser}" if order.first.is_shared and not weaker else loser
-    return Cause(
+    return CauseClause(
         clause=f"{likelihood(first)} cause on {where}{sureness(order)}: {title_of(first)}",
         notes=(
             f"that cause is {weaker} on {winner}, too" if weaker else "",
@@ -118,13 +118,13 @@ def _pace(step: str, loser: str, winner: str, cells: Sequence[CellRow]) -> float
     return fast / slow if fast is not None and slow else None
 
 
-def _no_cause(step: str, loser: str, findings: Sequence[FindingRow]) -> Cause:
+def _no_cause(step: str, loser: str, findings: Sequence[FindingRow]) -> CauseClause:
     """Return that none is likely; for which volume and step where one of other volumes or steps is.
 
     One that is likely and small is named as small: it was found.
     """
     if not findings:
-        return Cause()
+        return CauseClause()
     small = [
         finding
         for finding in findings
@@ -133,9 +133,11 @@ def _no_cause(step: str, loser: str, findings: Sequence[FindingRow]) -> Cause:
     if small:
         largest = max(small, key=lambda finding: finding.share or 0.0)
         share = percent(largest.share or 0.0)
-        return Cause(clause=f"a {likelihood(largest)} cause on {loser} explains {share} only: {title_of(largest)}")
+        return CauseClause(
+            clause=f"a {likelihood(largest)} cause on {loser} explains {share} only: {title_of(largest)}"
+        )
     where = f" on {loser} in {step}" if any(map(is_reason, findings)) else ""
-    return Cause(clause=f"no likely cause was found{where}")
+    return CauseClause(clause=f"no likely cause was found{where}")
 
 
 def invalid_text(step: str, volume: str, cells: Sequence[CellRow]) -> str:

@@ -20,7 +20,7 @@ from volbench.results.report.rows.verdict.clauses import (
     ratio_words,
     size_words,
 )
-from volbench.results.report.rows.verdict.reason import Cause, cause_of
+from volbench.results.report.rows.verdict.reason import CauseClause, cause_of
 from volbench.results.report.rows.verdict.settings import (
     BASE,
     OF_VOLUME,
@@ -105,7 +105,7 @@ def _count_text(rows: Sequence[EffectRow], measured: Sequence[EffectRow]) -> str
     return f" of the {compared} of {settings} settings {_COMPARABLE}"
 
 
-def _decided(rows: Sequence[EffectRow], cause: Cause, of: str, where: str) -> Headline:
+def _decided(rows: Sequence[EffectRow], cause: CauseClause, of: str, where: str) -> Headline:
     """Return the headline with a decided effect; `rows` have the best one first."""
     better, worse = ([row for row in rows if row.verdict == verdict] for verdict in _DECIDED)
     if not better:
@@ -130,7 +130,7 @@ def _decided(rows: Sequence[EffectRow], cause: Cause, of: str, where: str) -> He
     return replace(headline, cause=clause, notes=(*headline.notes, cause.clause))
 
 
-def _of_base(rows: Sequence[EffectRow], worst: EffectRow, cause: Cause, of: str, where: str) -> Headline:
+def _of_base(rows: Sequence[EffectRow], worst: EffectRow, cause: CauseClause, of: str, where: str) -> Headline:
     """Return the headline where no setting is better than the base, which is best only where all are worse."""
     if not of:
         text = f"{base_text(worst)} is better than {level_text(worst)}{where}"
@@ -225,7 +225,7 @@ def _cause(
     effects: Sequence[EffectRow],
     cells: Sequence[CellRow],
     findings: Sequence[FindingRow],
-) -> Cause:
+) -> CauseClause:
     """Return why the worst setting is slower than the base; without a worse one, why the base is slow.
 
     Where settings share a volume, it is why that volume is slow.
