@@ -29,7 +29,7 @@ from volbench.core.records.named_metrics import Client
 from volbench.results.explain.accounts.demand import Demand, PredictionUnavailable, demand_of
 from volbench.results.explain.accounts.what_if import Outlook, other_volume, predict
 from volbench.results.explain.case import Case
-from volbench.results.explain.run import cases_of
+from volbench.results.explain.run_cases import cases_of
 from volbench.results.stats.grid import median as median_of
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory

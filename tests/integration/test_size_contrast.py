@@ -13,7 +13,7 @@ import yaml
 
 from volbench.results.explain.case import Case
 from volbench.results.explain.findings import explain_case
-from volbench.results.explain.run import cases_of
+from volbench.results.explain.run_cases import cases_of
 from volbench.results.stats.grid import Grid
 from volbench.results.store.loaded_run import load_run
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volbench.results.explain.case import Case
-from volbench.results.explain.run import cases_of
+from volbench.results.explain.run_cases import cases_of
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory
 from volbench.results.store.series import SeriesKey

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vm.injection_sample import archives, extracted, proofs_of
 from volbench.results.explain.case import Case
-from volbench.results.explain.run import cases_of
+from volbench.results.explain.run_cases import cases_of
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory
 

@@ -15,7 +15,7 @@ from volbench.core.records.cell import CellResult
 from volbench.errors import RunUnreadable
 from volbench.results.explain.accounts.time_budget import QUEUE, STORAGE, TimeBudget, time_budget
 from volbench.results.explain.case import Case
-from volbench.results.explain.run import cases_of
+from volbench.results.explain.run_cases import cases_of
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory
 

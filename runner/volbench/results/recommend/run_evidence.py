@@ -13,7 +13,8 @@ from volbench.core.records.steps import step_kind
 from volbench.errors import Undecided, UsageError, VolbenchError
 from volbench.results.explain.accounts.redo import redo_capacity, redo_option, whole_variable
 from volbench.results.explain.case import Case
-from volbench.results.explain.run import RunExplanation, cases_of, explain_run, valid_views
+from volbench.results.explain.run import RunExplanation, explain_run, valid_views
+from volbench.results.explain.run_cases import cases_of
 from volbench.results.recommend.measured_load import Measured, MeasuredLoad
 from volbench.results.recommend.server import ServerFigures
 from volbench.results.stats.grid import mean

@@ -5,13 +5,12 @@ import pytest
 
 from volbench.results.explain.evidence import association
 from volbench.results.explain.evidence.association import (
-    CentredSeries,
     associations,
     benjamini_hochberg,
     cell_correlations,
-    effective_size,
     pooled,
 )
+from volbench.results.stats.centred_series import CentredSeries, effective_size
 from volbench.results.stats.grid import Grid
 from volbench.results.stats.segmentation import midranks
 from volbench.results.store.series import SeriesKey

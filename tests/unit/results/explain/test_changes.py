@@ -16,7 +16,7 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.evidence.episodes import find_change
 from volbench.results.explain.findings import explain_case
 from volbench.results.explain.recordings.directory import explain_recorded
-from volbench.results.explain.rules.volume.slower import slowdowns
+from volbench.results.explain.rules.volume.slowdowns import slowdowns
 from volbench.results.stats.grid import Floats, align
 from volbench.results.store.series import Series, SeriesKey
 

@@ -17,7 +17,7 @@ from volbench.results.explain.cause import Cause
 from volbench.results.explain.findings import explain_case
 from volbench.results.explain.rules.host.processors import waits_elsewhere
 from volbench.results.explain.rules.levers import commits, more
-from volbench.results.explain.run import cases_of
+from volbench.results.explain.run_cases import cases_of
 from volbench.results.stats.grid import Grid, align
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.series import SeriesKey

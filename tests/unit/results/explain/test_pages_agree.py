@@ -19,7 +19,8 @@ from volbench.results.explain.causes import CAUSES
 from volbench.results.explain.evidence.device import Device
 from volbench.results.explain.findings import Explanation
 from volbench.results.explain.pooling import finding_rows
-from volbench.results.explain.run import RunExplanation, cases_of, explain_run
+from volbench.results.explain.run import RunExplanation, explain_run
+from volbench.results.explain.run_cases import cases_of
 from volbench.results.store.loaded_run import load_run
 from volbench.results.store.run_directory import RunDirectory
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from volbench.cli.main import app
 from volbench.errors import UsageError
-from volbench.results.explain.run import cases_of
+from volbench.results.explain.run_cases import cases_of
 from volbench.results.recorded.after import add_recorded
 from volbench.results.recorded.nvme_log import SOURCE as NVME
 from volbench.results.recorded.nvme_log import parse_nvme_log

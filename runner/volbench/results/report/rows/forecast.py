@@ -196,7 +196,7 @@ def _bursts(loaded: LoadedRun, spec: ForecastSpec, valid: Collection[str]) -> Ma
 
 def _case(loaded: LoadedRun, result: CellResult, step: str) -> Case | None:
     # Imported here: a plan, which has forecasts too, needs no series and not the library that reads them.
-    from volbench.results.explain.run import cases_of  # noqa: PLC0415
+    from volbench.results.explain.run_cases import cases_of  # noqa: PLC0415
 
     try:
         return next((case for case in cases_of(loaded, result) if case.name == step), None)

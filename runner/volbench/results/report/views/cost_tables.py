@@ -14,7 +14,8 @@ from volbench.core.records.sources import unit_of
 from volbench.errors import RunUnreadable
 from volbench.results.explain.accounts.per_transaction import TITLES
 from volbench.results.explain.evidence.association import implausible_reason
-from volbench.results.explain.run import LATENCY, cases_of
+from volbench.results.explain.run import LATENCY
+from volbench.results.explain.run_cases import cases_of
 from volbench.results.report.views.cause_clause import cause_clause, related
 from volbench.results.stats.grid import Floats, Grid
 from volbench.results.store.loaded_run import LoadedRun

@@ -11,7 +11,7 @@ from volbench.core.records.report import CellRow, MomentRow, Report
 from volbench.errors import RunUnreadable
 from volbench.results.explain.accounts.time_budget import PIECES, sessions_by_piece, time_budget
 from volbench.results.explain.case import Case
-from volbench.results.explain.run import cases_of
+from volbench.results.explain.run_cases import cases_of
 from volbench.results.stats.grid import Floats
 from volbench.results.store.loaded_run import LoadedRun
 
