@@ -13,7 +13,8 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.evidence.processors import CpuAccount, cpu_account
 from volbench.results.explain.findings import explain_case
-from volbench.results.explain.rules.host.processors import cpus_explain_fall, waits_elsewhere
+from volbench.results.explain.rules.host.cpu_evidence import waits_elsewhere
+from volbench.results.explain.rules.host.processors import cpus_explain_fall
 from volbench.results.stats.grid import Grid
 from volbench.results.store.series import SeriesKey
 

@@ -15,7 +15,7 @@ from volbench.core.records.steps.oltp import OltpStep
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.findings import explain_case
-from volbench.results.explain.rules.host.processors import waits_elsewhere
+from volbench.results.explain.rules.host.cpu_evidence import waits_elsewhere
 from volbench.results.explain.rules.levers import commits, more
 from volbench.results.explain.run_cases import cases_of
 from volbench.results.stats.grid import Grid, align

@@ -23,8 +23,14 @@ from volbench.results.explain.evidence.foreign import (
 from volbench.results.explain.evidence.layers import stretches
 from volbench.results.explain.rule import EXPLAINS_WAITS, FOREIGN, Rule
 from volbench.results.explain.rules.host.above_device import GAP_S
+from volbench.results.explain.rules.host.foreign_share import (
+    explained_share,
+    is_of_clients_time,
+    part_of_device,
+    part_of_step,
+    sufficient_share,
+)
 from volbench.results.explain.rules.host.processors import cpu_part_of_rise
-from volbench.results.explain.rules.log_waits import hidden_commit_share
 from volbench.results.explain.rules.shared_evidence import (
     CLIENT_FIGURES,
     Effect,
@@ -35,7 +41,7 @@ from volbench.results.explain.rules.shared_evidence import (
 )
 from volbench.results.explain.topics import USE_OF_VOLUME
 from volbench.results.explain.wording import clock, number, percent, row
-from volbench.results.stats.grid import Floats, Mask, mean, median
+from volbench.results.stats.grid import Floats, Mask, mean
 
 CAUSES = (
     CauseInfo(
@@ -76,9 +82,6 @@ LOGICAL_TOOLS = ("mysqldump", "mariadb-dump", "mydumper")
 """Backup tools that read through the server: its reads are theirs. Others read the files themselves."""
 SERVERS_OWN = ("alter", "purge")
 """Steps whose reads and writes are the server's: it changes a table."""
-COSTLIER = 4.0
-"""Cost of an operation of others against one of the server's, at most: a sync is two writes and a flush, an
-operation of 64 KiB is four pages of 16 KiB."""
 ENOUGH = 0.8
 """Of a loss, what others' part of the device must be able to take, to be its cause."""
 MOST_OF_DEVICE = 0.5
@@ -113,11 +116,11 @@ def foreign_findings(case: Case) -> list[Cause]:
     effects = [*effect_rows(case, active)] if bounded else []
     worst = _worst(effects)
     cpus = _at_cpus(case, active, worst)
-    share = _share(case, flow, active, worst, left=1 - cpus)
-    meanwhile = None if share is None else share / (_part_of_step(case, active, worst) or 1.0)
+    share = explained_share(case, flow, active, worst, left=1 - cpus)
+    meanwhile = None if share is None else share / (part_of_step(case, active, worst) or 1.0)
     if worst is None and meanwhile is not None and meanwhile < limit.SHARE_MIN:  # nobody waits for it
         return []
-    enough = None if worst is None else _sufficient(case, flow, active) >= ENOUGH * (1 - 1 / worst.slowdown)
+    enough = None if worst is None else sufficient_share(case, flow, active) >= ENOUGH * (1 - 1 / worst.slowdown)
     doubts = [*_doubt_rows(case, flow, active)]
     if cpus > CPUS_MAX or doubts:
         enough = False
@@ -132,7 +135,7 @@ def foreign_findings(case: Case) -> list[Cause]:
             cause=NEIGHBOUR,
             window_s=window_s,
             share=share,
-            of_clients=_is_of_clients(worst),
+            of_clients=is_of_clients_time(worst),
             checks=checks,
             evidence=(
                 *_flow_rows(case, flow, active, bounded=bounded),
@@ -206,7 +209,7 @@ def others_have_most(case: Case) -> bool:
     if case.device is None or flow is None or active is None:
         return False
     beyond = part_beyond_group(case.grid, case.device, active)
-    return max(beyond or 0.0, _part_of_device(case, flow, active)) >= MOST_OF_DEVICE
+    return max(beyond or 0.0, part_of_device(case, flow, active)) >= MOST_OF_DEVICE
 
 
 def foreign_intervals(case: Case, flow: ForeignFlow) -> Mask | None:
@@ -316,95 +319,14 @@ def _flow_rows(case: Case, flow: ForeignFlow, active: Mask, *, bounded: bool) ->
         "foreign_mib_per_s",
         mean(flow.mib_per_s[active]),
         "MiB/s",
-        f"that is {percent(_part_of_device(case, flow, active))} of what the device does then",
+        f"that is {percent(part_of_device(case, flow, active))} of what the device does then",
     )
-
-
-def _part_of_device(case: Case, flow: ForeignFlow, active: Mask) -> float:
-    """The foreign part of all operations of the device in some intervals, or of all bytes where that is more."""
-    device = case.device
-    if device is None:
-        return 0.0
-    shares = []
-    discards = float(flow.discards[active].sum())
-    for foreign, values, discarded in (
-        (flow.operations, device.iops, discards),
-        (flow.mib_per_s, device.mib_per_s, 0.0),
-    ):
-        total = 0.0 if values is None else float(np.nansum(values[active])) + discarded
-        shares.append(float(foreign[active].sum()) / total if total > 0 else 0.0)
-    return min(1.0, max(shares))
 
 
 def _clear_rows(effects: list[Effect], worst: Effect | None) -> list[EvidenceRow]:
     """The effects that are clear; the first where none is."""
     clear = [effect.evidence for effect in effects if effect.is_worse]
     return clear or [effect.evidence for effect in effects[:1] if worst is None]
-
-
-def _share(case: Case, flow: ForeignFlow, active: Mask, worst: Effect | None, *, left: float = 1.0) -> float | None:
-    """The part of the latency that others' I/O explains: while it lasts, all by which this server became slower.
-
-    `left` is the part of a client's longer time that CPUs do not explain.
-    Where no effect is seen, or there is no time without it: the volume's share of the latency, commits that have no
-    instrument among it, times the part of an operation's time for which it waits behind others' operations at most
-    (`_behind_others`).
-    """
-    if worst is not None:
-        lost = 1 - 1 / worst.slowdown
-        if worst.evidence.metric not in CLIENT_FIGURES and case.storage_share is not None:
-            lost *= case.storage_share  # a read or a sync is a part of a transaction
-        return min(left * lost, _sufficient(case, flow, active)) * _part_of_step(case, active, worst)
-    storage, behind = case.storage_share, _behind_others(case, flow)
-    if storage is None:
-        return None
-    seconds = np.ones(len(active)) if case.budget is None else np.nan_to_num(case.budget.statement_s)
-    total = float(seconds[active].sum())
-    mean_part = float((behind * seconds)[active].sum()) / total if total > 0 else 0.0
-    waits = min(1.0, storage + hidden_commit_share(case))
-    return waits * min(mean_part, _queueing_part(case, active)) * _part_of_step(case, active, worst)
-
-
-def _is_of_clients(worst: Effect | None) -> bool:
-    """Whether what became worse is a figure of the clients: then a loss is a part of their time."""
-    return worst is not None and worst.evidence.metric in CLIENT_FIGURES
-
-
-def _part_of_step(case: Case, active: Mask, worst: Effect | None) -> float:
-    """Of the time that a share is of, the clients' or that of statements, what lies in the intervals."""
-    return case.clients_share_of(active) if _is_of_clients(worst) else case.time_share_of(active)
-
-
-def _sufficient(case: Case, flow: ForeignFlow, active: Mask) -> float:
-    """The most of this server's speed that others' part of the device can take, as a share.
-
-    Where each operation costs the device as much as any other, who has a share s of them takes s of its speed. An
-    operation with a flush, a seek or many bytes costs some times as much, COSTLIER times at most: of what the
-    device does, others then have at most COSTLIER * s / (1 - s + COSTLIER * s).
-    """
-    foreign_share = _part_of_device(case, flow, active)
-    return COSTLIER * foreign_share / (1 - foreign_share + COSTLIER * foreign_share)
-
-
-def _behind_others(case: Case, flow: ForeignFlow) -> Floats:
-    """Of an operation's time at the device, the part for which others' operations keep it waiting, at most.
-
-    An operation that arrives finds N others there on average, as many as are in flight over time (arrival theorem,
-    Lavenberg and Reiser 1980). They keep it waiting for N * S at most, S for each of them, as if the device
-    served one at a time; with its own S that is N / (1 + N) of its time, and the foreign part of that is others'.
-    Shape (buckets,); the foreign part of all operations where the queue is not known.
-    """
-    queue = None if case.device is None else case.device.in_flight
-    if queue is None:
-        return flow.share
-    return flow.share * np.nan_to_num(queue / (1 + queue), nan=1.0)
-
-
-def _queueing_part(case: Case, active: Mask) -> float:
-    """Of an operation's waiting time, the part beyond what one takes without a queue; 1 where that is not known."""
-    least, waits = case.base_await_of_all_ms, None if case.device is None else case.device.await_ms
-    waited_ms = None if waits is None else median(waits[active])
-    return 1.0 if least is None or not waited_ms else max(0.0, 1 - least / waited_ms)
 
 
 RULES = (

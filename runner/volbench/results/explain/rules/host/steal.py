@@ -10,7 +10,8 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
 from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.rule import Rule
-from volbench.results.explain.rules.host.processors import cpu_rows, load_cpu_share
+from volbench.results.explain.rules.host.cpu_evidence import cpu_rows
+from volbench.results.explain.rules.host.processors import load_cpu_share
 from volbench.results.explain.wording import percent, row
 from volbench.results.stats.grid import mean
 
