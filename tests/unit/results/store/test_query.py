@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import resource
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,9 +42,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def own_results(tmp_path: Path) -> Path:
-    build_run(tmp_path, SMALL)
-    return tmp_path
+def own_results(results: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return shutil.copytree(results, tmp_path, dirs_exist_ok=True)
 
 
 @pytest.mark.parametrize("view", [*VIEWS, *DERIVED])
