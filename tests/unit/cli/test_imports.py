@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -85,6 +86,18 @@ def test_duckdb_does_not_complain_of_objects_that_were_not_collected() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert (done.stdout, done.stderr) == ("[(1,)]\n", "")
+
+
+def test_a_report_is_made_without_the_functions_of_arrow() -> None:
+    """pyarrow.compute wraps 300 of them when it is imported, and each process that reads a table waited for it."""
+    run = str(Path(__file__).parents[2] / "golden" / "run")
+    code = (
+        "from pathlib import Path\n"
+        "from volbench.results.report.build import build_report\n"
+        "from volbench.results.store.run_directory import RunDirectory\n"
+        f"assert build_report(RunDirectory.open(Path({run!r}))).summary.headline"
+    )
+    assert "pyarrow.compute" not in imported_by(code)
 
 
 def test_the_check_sees_what_it_forbids() -> None:
