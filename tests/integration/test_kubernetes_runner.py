@@ -14,10 +14,15 @@ import live_run
 import pytest
 from cluster_run import BOUND_S, LAB, NAMESPACE, STORAGE_CLASS, has_namespace, kubectl, until
 
+from volbench.machine.engine.own_data.content import hash_of_scripts
 from volbench.machine.placement.docker.image_names import local_images, pick_server_image, tools_image
 from volbench.results.store.run_directory import RunDirectory, find_runs
 
 ROOT = Path(__file__).parents[2]
+OWN_LUA = """
+function thread_init() con = sysbench.sql.driver():connect() end
+function event() con:query("SELECT COUNT(*) FROM sbtest1 WHERE id = 1") end
+"""
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:volbench-runner"
 pytestmark = [
     pytest.mark.kubernetes,
@@ -187,14 +192,16 @@ def test_a_failure_that_stays_ends_the_job_and_the_next_run_is_a_new_one(manifes
 
 @pytest.mark.slow
 def test_a_run_is_submitted_followed_and_fetched_by_the_command_line(manifests: Path, tmp_path: Path) -> None:
-    """The laptop could go after `submit`; `logs` ends with the run's own exit code."""
+    """The laptop could go after `submit`, which takes an own script along; `logs` ends with the run's exit code."""
     assert manifests.is_dir()
     write_suite(tmp_path / "mine.yaml")
+    (tmp_path / "own.lua").write_text(OWN_LUA)
     submitted = volbench(
         "k8s",
         "submit",
         str(tmp_path / "mine.yaml"),
         *settings(),
+        f"--set=steps.0.test={tmp_path}/own.lua",
         "--yes",
         "--target-option",
         f"namespace={NAMESPACE}",
@@ -213,6 +220,12 @@ def test_a_run_is_submitted_followed_and_fetched_by_the_command_line(manifests: 
     (run,) = find_runs(tmp_path / "results")
     assert_done(run)
     assert run.run.target_options["start_timeout"] == "3min"
+    (result,) = run.results()
+    assert result.steps[0].details["script_sha256"] == hash_of_scripts(tmp_path / "own.lua")
+    (job,) = re.findall(r"submitted job (\S+);", submitted.stderr)
+    cleaned = volbench("k8s", "clean", "-n", NAMESPACE, job)
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert names("jobs,configmaps", "runner") == []
 
 
 def test_helm_installs_a_run_and_leaves_the_results(tmp_path: Path) -> None:
