@@ -23,7 +23,9 @@ from volbench.machine.engine.server import AttachedServer, Server
 from volbench.machine.engine.sysbench.config import SysbenchFiles, sysbench_files, sysbench_program
 
 PREPARE_SEED = 1
-"""Seed of sysbench's random numbers: the same dataset has the same rows on every machine."""
+"""Seed of sysbench's random numbers. Threads, as many as CPUs, draw from them in no fixed order.
+
+So two templates of a dataset have as many rows of the same kind, and other values."""
 _TEST = "oltp_read_write"  # all oltp_* and select_* tests share its tables
 _LINES_PER_TABLE = 3  # creating, inserting, indexing
 _POLL_S = 0.5
