@@ -133,6 +133,14 @@ def test_an_unknown_option_is_refused_as_by_the_command_itself() -> None:
     assert "--fro" in ended.stderr
 
 
+@pytest.mark.parametrize("option", ["selector=disk=ssd", "node=n1", "gp3.labels=team=dba"])
+def test_an_option_of_cells_alone_is_refused(option: str) -> None:
+    command = volbench("k8s", "job", "--target-option", option, "observe", SERVER, "--for=1m")
+    assert command.returncode == 2
+    assert option.split("=", maxsplit=1)[0] in command.stderr
+    assert "annotations, context, labels, namespace, pull_secret, queue" in command.stderr
+
+
 def test_files_of_this_machine_are_refused_with_the_mount_that_brings_them() -> None:
     made = job_command("observe", [SERVER, "--for=1m", "--option-file=/home/me/watch.cnf"])
     with pytest.raises(UsageError, match="no files of this machine") as raised:

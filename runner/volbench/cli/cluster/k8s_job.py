@@ -55,13 +55,13 @@ def job(
     from volbench.machine.cluster.client import Cluster
     from volbench.machine.placement.kubernetes import database_job as jobs
     from volbench.machine.placement.kubernetes.job_access import check_paths, parse_mounts, parse_password_key
-    from volbench.machine.placement.kubernetes.options import marks_of, parse_options, read_options
+    from volbench.machine.placement.kubernetes.options import marks_of, parse_job_options, read_options
 
     name, *arguments = command
     made = job_command(name, arguments)
     mounts, password = parse_mounts(mount), parse_password_key(secret)
     check_paths(made.files(), mounts)
-    chosen = read_options(parse_options(target_option))
+    chosen = read_options(parse_job_options(target_option))
     requested = jobs.DatabaseJob(
         name=object_name("volbench", name, secrets.token_hex(3)),
         image=tools or tools_image(),

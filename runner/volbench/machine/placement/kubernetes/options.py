@@ -110,6 +110,22 @@ PER_VOLUME = frozenset(
 )
 """Options that may be those of one volume's cells: `VOLUME.KEY=VALUE`. They say where cells run."""
 
+OF_JOBS = frozenset({"context", "namespace", "pull_secret", "queue", "labels", "annotations"})
+"""Options that the Job of a command has; the others are about cells."""
+
+
+def parse_job_options(texts: Sequence[str]) -> dict[str, Scalar]:
+    """Parse the options of a Job that runs a command. Raise UsageError for one that only cells have."""
+    options = parse_options(texts)
+    of_cells = sorted(options.keys() - OF_JOBS)
+    if of_cells:
+        raise UsageError(
+            f"a Job that runs a command does not have the option {of_cells[0]!r}",
+            where=f"--target-option {of_cells[0]}",
+            next_step=f"options of such a Job: {', '.join(sorted(OF_JOBS))}",
+        )
+    return options
+
 
 def parse_options(texts: Sequence[str]) -> dict[str, Scalar]:
     """Parse KEY=VALUE and VOLUME.KEY=VALUE texts for run.json. Raise UsageError with the nearest match."""
