@@ -25,7 +25,7 @@ LACKS = (
     Lack(
         means="a Kubernetes cluster",
         pattern=r"needs kubernetes:|stops an API server|makes the namespace|labels nodes|volumes of the lab"
-        r"|nodes share one machine|makes definitions of the whole cluster",
+        r"|nodes share one machine|makes definitions of the whole cluster|pods reach this machine",
         why="pods are tried on a real cluster",
         remedy="make test-kubernetes (makes one where none answers)",
     ),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from process_state import is_running
 
 from volbench.errors import StepFailed
 from volbench.measure.sample.config import SamplingConfig, read_config
@@ -203,14 +204,6 @@ def test_no_line_is_written_for_sources_that_are_not_there(process: SamplingProc
     process.stop()
     ticks = [record for record in read_raw(process.raw_file) if isinstance(record, RawTick)]
     assert all(tick.read for tick in ticks)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def test_a_process_that_cannot_write_says_so(tmp_path: Path) -> None:
