@@ -36,10 +36,11 @@ def loss_text(rows: Sequence[DurabilityRow]) -> str:
     return "; ".join(filter(None, (", and ".join(clauses), without_loss(rows) if costly else "")))
 
 
-def losing_volumes(rows: Sequence[DurabilityRow]) -> str:
+def losing_volumes(rows: Sequence[DurabilityRow], *, praised: str = "") -> str:
     """Return one clause on all volumes and settings that cuts cost something: of one its figures, of more names.
 
-    Of many it has the few that cuts cost nothing.
+    Of many it has the few that cuts cost nothing, and `praised` where cuts cost that one something: a reader who is
+    told that it is best would have to conclude so.
     """
     costly = sorted(filter(_is_costly, rows), key=_gravity, reverse=True)
     if len(costly) == 1:
@@ -51,7 +52,8 @@ def losing_volumes(rows: Sequence[DurabilityRow]) -> str:
     lossless = [row for row in rows if not _is_costly(row)]
     safe = list(dict.fromkeys(subject_of(row, rows) for row in lossless if row.acknowledged_commits))
     if len(subjects) > NAMED_MAX and 0 < len(safe) == len(lossless) <= LOSSES_MAX:
-        return f"in the crash tests all but {_joined(safe)} {cost}"
+        too = f", {praised} too" if praised in subjects else ""
+        return f"in the crash tests all but {_joined(safe)} {cost}{too}"
     return f"{_joined(subjects)} {cost}"
 
 

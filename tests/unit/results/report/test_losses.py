@@ -89,6 +89,16 @@ def test_a_headline_names_all_that_lose_in_one_clause() -> None:
     assert losing_volumes(rows[2:]) == ""
 
 
+def test_a_headline_says_of_the_best_one_that_it_lost_commits() -> None:
+    """`nfs=3 is better ...; not safe: all but mode=sync lost commits` was read as advice to take nfs=3."""
+    rows = [*(row(volume=name, lost_commits=5) for name in "abcd"), row(volume="e")]
+    text = "in the crash tests all but e lost acknowledged commits"
+    assert losing_volumes(rows) == text
+    assert losing_volumes(rows, praised="b") == f"{text}, b too"
+    assert losing_volumes(rows, praised="e") == text
+    assert losing_volumes(rows[3:], praised="d") == "d lost 5 of 200 acknowledged commits"
+
+
 def test_a_headline_says_which_volumes_lost_nothing() -> None:
     """The one setting that kept every commit was called worse, and no word said that it kept them."""
     lost, kept_all = row(lost_commits=5), [row(volume=name, acknowledged_commits=1625) for name in "bcde"]

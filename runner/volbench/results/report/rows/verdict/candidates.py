@@ -56,6 +56,7 @@ def headline_of_many(
         cause=cause.clause,
         notes=(*cause.notes, _others_text(of_subject, named, baseline)),
         figure=figure_record(subject),
+        praised=of_subject[0].candidate if goodness(of_subject[0]) > 0 else baseline,
     )
     if all(pair.verdict == "inconclusive" for pair in pairs):
         size = f"{upper_first(cells_of(of_subject))}, not decided: {headline.size}"

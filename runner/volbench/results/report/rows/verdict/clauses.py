@@ -42,6 +42,7 @@ class Headline:
         counts: of many candidates, how many are better and worse: the last clause, or a note where another is.
         notes: clauses without a full stop that belong to the headline, and are too many for it.
         figure: what the figure is of; None: it has none.
+        praised: the volume or setting that is called best or better; empty: none is, or it is one of two.
     """
 
     size: str
@@ -51,6 +52,7 @@ class Headline:
     counts: str = ""
     notes: tuple[str, ...] = ()
     figure: HeadlineFigure | None = None
+    praised: str = ""
 
     @property
     def text(self) -> str:

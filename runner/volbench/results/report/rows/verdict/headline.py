@@ -76,7 +76,7 @@ def headline_of(
     if pairs:
         headline = replace(headline, notes=(*headline.notes, *setting_notes(effects, about, cells, findings)))
     rows = with_names(durability, variant_names(effects, cells))
-    losses = losing_volumes(rows)
+    losses = losing_volumes(rows, praised=headline.praised)
     lossless = without_loss(rows) if losses else ""
     note = f"in the same crash tests, {lossless}" if lossless else ""
     headline = replace(headline, notes=(*headline.notes, note))

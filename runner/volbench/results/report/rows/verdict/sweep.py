@@ -117,6 +117,7 @@ def _decided(rows: Sequence[EffectRow], cause: CauseClause, of: str, where: str)
         size=f"{level_text(best)} is better than {base_text(best)}{looks}{where}: {figure}",
         cause=cause.clause,
         decided=f"decided by {level_cells(best)}",
+        praised=level_text(best),
         notes=(
             "" if rows[0] is best else f"not decided: {_figure_with(rows[0])}",
             f"better too: {joined(list(map(_figure_with, further)))}" if further else "",
@@ -144,6 +145,7 @@ def _of_base(rows: Sequence[EffectRow], worst: EffectRow, cause: CauseClause, of
         size=f"{text}: {figure}",
         cause=cause.clause,
         decided=f"decided by {level_cells(worst)}",
+        praised=base_of_all(rows),
     )
 
 
