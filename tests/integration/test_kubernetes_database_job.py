@@ -31,7 +31,7 @@ SUITE = """\
 schema: 2
 name: shop
 dataset: {tables: 1, rows: 2000}
-steps: [{kind: oltp, name: load, test: oltp_read_write, threads: 2, rate: 20, warmup: 0s, duration: 8s}]
+steps: [{kind: oltp, name: load, test: oltp_read_write, threads: 2, rate: 20, warmup: 0s, duration: 60s}]
 repeats: 1
 """
 ACCOUNTS = (
@@ -138,6 +138,12 @@ def followed(cluster: ClusterBench, job: str) -> subprocess.CompletedProcess[str
     return volbench("k8s", "logs", "-n", cluster.namespace, job)
 
 
+def log_of(cluster: ClusterBench, job: str) -> str:
+    """What a Job has printed so far; nothing before its pod has begun."""
+    command = ["kubectl", "logs", "-n", cluster.namespace, f"job/{job}"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
+
+
 def fetched(cluster: ClusterBench, name: str, out: Path) -> list[Path]:
     """The directories that were fetched."""
     done = volbench("k8s", "fetch", "-n", cluster.namespace, name, "--out", str(out), "--json")
@@ -145,16 +151,21 @@ def fetched(cluster: ClusterBench, name: str, out: Path) -> list[Path]:
     return [Path(path) for path in json.loads(done.stdout)]
 
 
+@pytest.mark.slow
 def test_a_suite_an_observation_and_a_capture_of_a_server_in_use(
     cluster: ClusterBench, hosts: list[str], tmp_path: Path
 ) -> None:
-    """The observation and the capture see the suite's load; all results come home, and the Jobs go by `clean`."""
+    """The observation and the capture see the suite's load; all results come home, and the Jobs go by `clean`.
+
+    The load lasts a minute from its cell's begin on, so that both Jobs begin within it on a busy machine, too.
+    """
     (tmp_path / "shop.yaml").write_text(SUITE)
     watched = f"--server=mysql://watch@{hosts[0]}/{OPTIONS}"
-    observation = submitted(cluster, "observe", watched, "--for=40s")
     run = submitted(
         cluster, "run", str(tmp_path / "shop.yaml"), f"--server=mysql://bench@{hosts[0]}/volbench{OPTIONS}"
     )
+    wait_for(lambda: "cell 1/1" in log_of(cluster, run), "the suite begins no cell", within_s=BOUND_S)
+    observation = submitted(cluster, "observe", watched, "--for=20s")
     capture = submitted(cluster, "capture", "shop.json", watched, "--for=5s", "--mask")
     with ThreadPoolExecutor() as pool:
         ended = list(pool.map(lambda job: followed(cluster, job), (observation, run, capture)))
@@ -175,6 +186,7 @@ def test_a_suite_an_observation_and_a_capture_of_a_server_in_use(
     assert PASSWORD not in objects + "".join(done.stdout for done in ended)
 
 
+@pytest.mark.slow
 def test_a_move_is_validated_where_both_servers_are(
     cluster: ClusterBench, hosts: list[str], tmp_path: Path
 ) -> None:
@@ -221,6 +233,7 @@ def test_what_is_wrong_is_named_before_or_by_the_exit_code_of_the_log(
     assert "nobody" in ended.stdout
 
 
+@pytest.mark.slow
 def test_the_pages_commands_work_in_their_order(cluster: ClusterBench, hosts: list[str], tmp_path: Path) -> None:
     """docs/kubernetes.md, "A server that runs in the cluster"; its Service by its address, and a short time."""
     page = (ROOT / "docs" / "kubernetes.md").read_text()

@@ -35,8 +35,8 @@ class OwnAccount:
         self.digest_ps: Counter[str] = Counter()
         self.digest_lock_ps: Counter[str] = Counter()
 
-    def book(self, history: str) -> None:
-        """Add the statements that are new.
+    def book(self, history: str) -> list[tuple[str, int]]:
+        """Add the statements that are new; return digest and ps of each, in their order.
 
         Args:
             history: of our thread, one statement a line: EVENT_ID, TIMER_WAIT and LOCK_TIME in ps, ERRORS, begin of
@@ -44,6 +44,7 @@ class OwnAccount:
 
         Raises ValueError for other text.
         """
+        booked = []
         lines = sorted((int(fields[0]), fields[1:]) for line in history.splitlines() if (fields := line.split(" ")))
         for event, (timer, lock, errors, digest) in lines:
             if event <= self._last_event:
@@ -57,6 +58,8 @@ class OwnAccount:
             self.digest_counts[digest] += 1
             self.digest_ps[digest] += int(timer)
             self.digest_lock_ps[digest] += int(lock)
+            booked.append((digest, int(timer)))
+        return booked
 
 
 def bucket_of(timer_ps: int) -> int:

@@ -66,14 +66,13 @@ def capture(
     ((version, comment),) = server.query("SELECT @@GLOBAL.version, @@GLOBAL.version_comment")
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), clock()
     own = _Own(server)
-    before, running = _digests(server), []
+    before, running = own.foreign_digests(), []
     while (elapsed := clock() - began) < seconds:
         progress("capturing", elapsed / seconds)
         running.append(max(0, whole_number(server.query(RUNNING)[0][1]) - 1))
         own.book()
         sleep(min(1.0, seconds - elapsed))
-    own.book()
-    after, took = own.without(_digests(server)), clock() - began
+    after, took = own.foreign_digests(), clock() - began
     samples = {} if masked else _samples(server)
     classes = [
         CapturedClass(
@@ -154,26 +153,35 @@ class _Own:
     def __init__(self, server: ReadOnlyServer) -> None:
         self._server = server
         self._account = OwnAccount()
-        self.book()
-        self._begin = (Counter(self._account.digest_counts), Counter(self._account.digest_ps))
 
-    def book(self) -> None:
+    def book(self) -> list[tuple[str, int]]:
         """Add what was sent since the last call, at most ten statements; nothing where there is no history."""
+        booked = []
         with suppress(StepFailed):
             for (thread,) in self._server.query(OWN_THREAD_QUERY):  # none without performance_schema
                 ((history,),) = self._server.query(OWN_HISTORY.format(thread=whole_number(thread)))
-                self._account.book(str(history or ""))
+                booked += self._account.book(str(history or ""))
+        return booked
 
-    def without(self, digests: _Digests) -> _Digests:
-        """The digests less what was sent: counted where the server has a history, else by our texts."""
-        account, (counts, times) = self._account, self._begin
+    def foreign_digests(self) -> _Digests:
+        """Read the digests, less what was sent: counted where the server has a history, else by our texts.
+
+        Ours are sent without a schema. A history has no query that is still running. So the one that reads it is in
+        the digests that are read next, and first in the next history: it may have taken longer than all that others
+        sent with its text.
+        """
+        self.book()
+        account = self._account
+        counts, times = Counter(account.digest_counts), Counter(account.digest_ps)
+        digests = _digests(self._server)
+        for digest, ps in self.book()[:1]:
+            counts[digest] += 1
+            times[digest] += ps
         foreign: _Digests = {}
         for (schema, digest), (text, count, ps, *sums) in digests.items():
-            begin = digest[:8]
-            own_count = account.digest_counts[begin] - counts[begin]
             if not account.digest_counts and is_own_digest(text):
                 continue
-            own_ps = account.digest_ps[begin] - times[begin]
+            own_count, own_ps = (0, 0) if schema else (counts[digest[:8]], times[digest[:8]])
             foreign[schema, digest] = (text, count - own_count, ps - own_ps, *sums)  # type: ignore[assignment]
         return foreign
 
