@@ -17,6 +17,7 @@ from volbench.results.store.run_directory import find_runs
 
 pytestmark = [
     pytest.mark.kubernetes,
+    pytest.mark.slow,
     pytest.mark.usefixtures("lab_images"),
     pytest.mark.timeout(600),
     pytest.mark.skipif("not __import__('cluster_run').with_lab()", reason="its pods reach this machine"),
