@@ -8,14 +8,7 @@ from typing import Literal
 from volbench.results.explain.evidence.device import Direction
 
 Law = Literal["conservation", "sufficiency", "consistency", "time", "acquittal"]
-LAWS: dict[Law, str] = {
-    "conservation": "what goes into a layer comes out of it: bytes, time and operations in flight add up",
-    "sufficiency": "the amount that is claimed can make the effect that is claimed",
-    "consistency": "no other figure of the same evidence, and no other finding, contradicts",
-    "time": "cause and effect have the same seconds",
-    "acquittal": "the accounted pieces rebuild the whole distribution: mean, p99 and stalls",
-}
-"""Each with what it asks for, in the order of docs/causes.md."""
+"""What a finding has to obey; docs/causes.md says what each asks for."""
 Claim = Literal[
     "limit",
     "latency",
