@@ -77,6 +77,14 @@ def test_a_suite_measures_servers_that_run_already() -> None:
     assert made.hosts == ["db"]
 
 
+def test_results_of_a_suite_are_copied_to_a_bucket_whose_address_is_checked_here() -> None:
+    options = [QUICK, "--server", "mysql://bench@db/volbench"]
+    made = job_command("run", [*options, "--results-to", "s3://team/volbench"])
+    assert made.arguments[-1] == "--results-to=s3://team/volbench"
+    with pytest.raises(UsageError, match="s3"):
+        job_command("run", [*options, "--results-to", "team/volbench"])
+
+
 def test_a_suites_own_script_is_taken_along_and_named_where_the_pod_has_it(tmp_path: Path) -> None:
     (tmp_path / "own.lua").write_text("x")
     suite = tmp_path / "own.yaml"
@@ -133,12 +141,12 @@ def test_an_unknown_option_is_refused_as_by_the_command_itself() -> None:
     assert "--fro" in ended.stderr
 
 
-@pytest.mark.parametrize("option", ["selector=disk=ssd", "node=n1", "gp3.labels=team=dba"])
+@pytest.mark.parametrize("option", ["server_cpu=2", "pull_policy=Always", "gp3.labels=team=dba"])
 def test_an_option_of_cells_alone_is_refused(option: str) -> None:
     command = volbench("k8s", "job", "--target-option", option, "observe", SERVER, "--for=1m")
     assert command.returncode == 2
     assert option.split("=", maxsplit=1)[0] in command.stderr
-    assert "annotations, context, labels, namespace, pull_secret, queue" in command.stderr
+    assert "annotations, context, labels, namespace, node, priority_class, pull_secret, queue" in command.stderr
 
 
 def test_files_of_this_machine_are_refused_with_the_mount_that_brings_them() -> None:

@@ -22,6 +22,7 @@ from volbench.measure.session.carried import files_of_run, read_files, settings_
 from volbench.measure.session.planner import make_plan, until_settings
 from volbench.measure.session.servers import TargetRequest
 from volbench.observe.triggers import parse_trigger
+from volbench.results.store.bucket import Bucket
 
 if TYPE_CHECKING:
     from typer._click import Command
@@ -179,6 +180,8 @@ def _run(command: Command, values: Mapping[str, Any]) -> JobCommand:
             where="volbench k8s job run",
             next_step="add --server mysql://USER@SERVICE:3306/SCHEMA; `volbench k8s submit` measures volumes",
         )
+    if "results_to" in values:
+        Bucket(values["results_to"])
     files = values.get("option_file", ())
     request = TargetRequest(target="attach", servers=values["server"], option_files=files)
     settings = until_settings(values.get("until"), values.get("settings", ()))
@@ -189,7 +192,7 @@ def _run(command: Command, values: Mapping[str, Any]) -> JobCommand:
     arguments = (
         *("k8s", "in-cluster", f"{RUN_FILES}/{SUITE_FILE}"),
         *(plain(f"--set={setting}") for setting in (*settings, *paths)),
-        *_spelled(command, values, ("server", "option_file")),
+        *_spelled(command, values, ("server", "option_file", "results_to")),
     )
     return JobCommand(
         arguments=arguments,
@@ -220,5 +223,5 @@ _KINDS = {
         options=("out", "server", "option_file", "seconds", "mask", "allow_privileged"), make=_capture
     ),
     "validate": _Kind(options=("plan",), make=_validate),
-    "run": _Kind(options=("suite", "server", "option_file", "settings", "until"), make=_run),
+    "run": _Kind(options=("suite", "server", "option_file", "settings", "until", "results_to"), make=_run),
 }

@@ -40,7 +40,8 @@ def job(
         ),
     ] = [],
     service_account: Annotated[
-        str, typer.Option(help="Whose role of AWS the Job has, for IAM tokens; none has rights in the cluster.")
+        str,
+        typer.Option(help="Whose role of AWS the Job has, for IAM tokens and a bucket; none has cluster rights."),
     ] = "",
     cpu: Annotated[str, typer.Option(help="Request and limit; default: no limit, which would slow a load.")] = "",
     memory: Annotated[str, typer.Option(help="Request and limit.")] = "2Gi",
@@ -76,8 +77,7 @@ def job(
         service_account=service_account,
         cpu=cpu,
         memory=memory,
-        pull_secret=chosen.pull_secret,
-        queue=chosen.queue,
+        options=chosen,
         results_size=results_size,
         results_class=results_class,
     )

@@ -26,6 +26,12 @@ from volbench.machine.placement.kubernetes.job_access import (
     service_of,
 )
 from volbench.machine.placement.kubernetes.leftovers import delete_runs, runs_in
+from volbench.machine.placement.kubernetes.options import (
+    OF_JOBS,
+    KubernetesOptions,
+    parse_job_options,
+    read_options,
+)
 
 OBSERVE = DatabaseJob(
     name="volbench-observe-1",
@@ -44,7 +50,15 @@ OBSERVE = DatabaseJob(
     ),
     service_account="reader",
     cpu="2",
-    pull_secret="registry",
+    options=KubernetesOptions(
+        pull_secret="registry",
+        selector="pool=batch",
+        node="node-7",
+        tolerations="dedicated=batch:NoSchedule",
+        priority_class="low",
+        s3_secret="bucket",
+        s3_region="eu-west-1",
+    ),
 )
 
 
@@ -95,6 +109,48 @@ def test_the_pod_is_restricted_and_has_no_rights_in_the_cluster() -> None:
     assert alone["containers"][0]["resources"]["limits"] == {"memory": "2Gi"}, "a CPU limit would throttle a load"
 
 
+def test_the_pod_runs_where_its_options_say() -> None:
+    pod = pod_of(database_job(OBSERVE))
+    assert pod["nodeSelector"] == {"pool": "batch", "kubernetes.io/hostname": "node-7"}
+    assert pod["tolerations"][0] == {
+        "key": "dedicated",
+        "operator": "Equal",
+        "value": "batch",
+        "effect": "NoSchedule",
+    }
+    assert pod["priorityClassName"] == "low"
+    alone = pod_of(database_job(replace(OBSERVE, options=KubernetesOptions())))
+    assert not {"nodeSelector", "priorityClassName", "imagePullSecrets"} & set(alone)
+
+
+def test_keys_of_the_bucket_for_results_are_references_to_a_secret() -> None:
+    (container,) = pod_of(database_job(OBSERVE))["containers"]
+    variables = {item["name"]: item for item in container["env"]}
+    assert variables["AWS_REGION"]["value"] == "eu-west-1"
+    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        assert variables[key]["valueFrom"]["secretKeyRef"] == {"name": "bucket", "key": key}
+
+
+VALUES = {
+    "context": "lab",
+    "namespace": "shop",
+    "labels": "team=dba",
+    "annotations": "note=x",
+    "queue": "batch",
+    "tolerations": "dedicated=batch:NoSchedule",
+    "selector": "pool=batch",
+    "s3_endpoint": "http://minio.store.svc:9000",
+}
+
+
+@pytest.mark.parametrize("key", sorted(OF_JOBS - {"context", "namespace", "labels", "annotations", "queue"}))
+def test_each_option_of_a_job_changes_its_manifest(key: str) -> None:
+    options = read_options(parse_job_options([f"{key}={VALUES.get(key, 'some')}"]))
+    assert database_job(replace(OBSERVE, options=options)) != database_job(
+        replace(OBSERVE, options=KubernetesOptions())
+    )
+
+
 def test_a_pod_that_fails_is_not_tried_again_and_one_that_is_drained_is_replaced() -> None:
     """A no-go is a result; a database is not read again because somebody else's node was drained in vain."""
     spec = database_job(OBSERVE)["spec"]
@@ -113,6 +169,7 @@ def cluster() -> FakeCluster:
     made = FakeCluster()
     made.put("services/db")
     made.put("secrets/watch", data={"password": "c2VjcmV0", "user": "d2F0Y2g="})
+    made.put("secrets/bucket", data={"AWS_ACCESS_KEY_ID": "QQ==", "AWS_SECRET_ACCESS_KEY": "Qg=="})
     for path in ("secrets/tls", "configmaps/lua", "persistentvolumeclaims/logs", "serviceaccounts/reader"):
         made.put(path)
     return made
@@ -138,6 +195,7 @@ def test_it_is_submitted_listed_and_deleted_as_runs_are(cluster: FakeCluster) ->
 MISSING = [
     ("secrets/watch", "has no secret 'watch'"),
     ("secrets/tls", "has no secret 'tls'"),
+    ("secrets/bucket", "has no secret 'bucket'"),
     ("configmaps/lua", "has no configmap 'lua'"),
     ("persistentvolumeclaims/logs", "has no persistentvolumeclaim 'logs'"),
     ("serviceaccounts/reader", "has no serviceaccount 'reader'"),

@@ -19,8 +19,11 @@ from volbench.machine.placement.kubernetes.job_access import (
     check_account,
     check_host,
     check_mounts,
+    check_s3,
     check_secret,
 )
+from volbench.machine.placement.kubernetes.manifests import scheduling
+from volbench.machine.placement.kubernetes.options import KubernetesOptions
 from volbench.machine.placement.kubernetes.remote import start
 from volbench.machine.placement.kubernetes.runner import (
     IGNORE_DISRUPTIONS,
@@ -36,6 +39,7 @@ from volbench.machine.placement.kubernetes.runner import (
     results_claim,
     volumes_of,
 )
+from volbench.machine.placement.kubernetes.s3_access import s3_environment
 
 Object = dict[str, Any]
 POD = "VOLBENCH_POD"
@@ -60,7 +64,8 @@ class DatabaseJob:
         directory_of_files: where the command starts, below OWN; empty: anywhere.
         hosts: of the servers that it connects to.
         cpu, memory: requests and limits; no cpu: no limit, since one throttles a load.
-        service_account: whose role it has, for IAM tokens; empty: none.
+        service_account: whose role it has, for IAM tokens and results in a bucket; empty: none.
+        options: those of OF_JOBS.
     """
 
     name: str
@@ -76,8 +81,7 @@ class DatabaseJob:
     service_account: str = ""
     cpu: str = ""
     memory: str = "2Gi"
-    pull_secret: str = ""
-    queue: str = ""
+    options: KubernetesOptions = field(default_factory=KubernetesOptions)
     results_size: str = "5Gi"
     results_class: str = ""
 
@@ -88,18 +92,20 @@ def submit_command(cluster: Cluster, requested: DatabaseJob) -> str:
     Raises UsageError, MissingPrerequisite for what the namespace does not have, StepFailed for a refused object.
     """
     cluster.check_namespace()
-    if requested.queue:
-        check_queue(cluster, requested.queue)
+    options = requested.options
+    if options.queue:
+        check_queue(cluster, options.queue)
     if requested.password is not None:
         check_secret(cluster, requested.password.secret, [requested.password.key], option="--secret NAME/KEY")
     check_mounts(cluster, requested.mounts)
     check_account(cluster, requested.service_account)
+    check_s3(cluster, options)
     for host in dict.fromkeys(requested.hosts):
         check_host(cluster, host)
     claim = results_claim(size=requested.results_size, storage_class=requested.results_class)
     doing = f"submitting job {requested.name}"
     files = input_map(requested.name, requested.texts, requested.files)
-    start(cluster, database_job(requested), files, claim=claim, queue=requested.queue, doing=doing)
+    start(cluster, database_job(requested), files, claim=claim, queue=options.queue, doing=doing)
     return requested.name
 
 
@@ -111,7 +117,12 @@ def database_job(requested: DatabaseJob) -> Object:
         **container_of(RUNNER, requested.image, ["sh", "-c", _START, requested.directory]),
         "args": list(requested.arguments),
         **({"workingDir": requested.directory_of_files} if requested.directory_of_files else {}),
-        "env": [*environment_of(requested.image), _pod_name(), *_password(requested.password)],
+        "env": [
+            *environment_of(requested.image),
+            _pod_name(),
+            *_password(requested.password),
+            *s3_environment(requested.options),
+        ],
         "resources": {"requests": {"cpu": "100m", "memory": "512Mi", **limits}, "limits": limits},
         "volumeMounts": [
             *mounts_of(requested.files),
@@ -119,7 +130,8 @@ def database_job(requested: DatabaseJob) -> Object:
         ],
     }
     pod = {
-        **pod_of(requested.pull_secret),
+        **pod_of(requested.options.pull_secret),
+        **scheduling(requested.options),
         **({"serviceAccountName": requested.service_account} if requested.service_account else {}),
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 120,

@@ -138,20 +138,24 @@ def pod_basics(options: KubernetesOptions) -> dict[str, Any]:
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "tolerations": [*tolerations_of(options.tolerations), *_unreachable_tolerations()],
     }
-    selector = labels_of(options.selector)
-    if options.node:
-        selector["kubernetes.io/hostname"] = options.node
-    if selector:
-        spec["nodeSelector"] = selector
     if options.pull_secret:
         spec["imagePullSecrets"] = [{"name": options.pull_secret}]
     if options.runtime_class:
         spec["runtimeClassName"] = options.runtime_class
-    if options.priority_class:
-        spec["priorityClassName"] = options.priority_class
-    return spec
+    return {**spec, **scheduling(options)}
+
+
+def scheduling(options: KubernetesOptions) -> dict[str, Any]:
+    """Return on which nodes a pod may run, and with which priority."""
+    selector = labels_of(options.selector)
+    if options.node:
+        selector["kubernetes.io/hostname"] = options.node
+    return {
+        "tolerations": [*tolerations_of(options.tolerations), *_unreachable_tolerations()],
+        **({"nodeSelector": selector} if selector else {}),
+        **({"priorityClassName": options.priority_class} if options.priority_class else {}),
+    }
 
 
 def eraser(

@@ -110,7 +110,13 @@ PER_VOLUME = frozenset(
 )
 """Options that may be those of one volume's cells: `VOLUME.KEY=VALUE`. They say where cells run."""
 
-OF_JOBS = frozenset({"context", "namespace", "pull_secret", "queue", "labels", "annotations"})
+OF_JOBS = frozenset(
+    {
+        *("context", "namespace", "pull_secret", "queue", "labels", "annotations"),
+        *("node", "selector", "tolerations", "priority_class"),
+        *("s3_secret", "s3_region", "s3_endpoint"),
+    }
+)
 """Options that the Job of a command has; the others are about cells."""
 
 
