@@ -10,10 +10,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
 
 BUCKETS = 450
 _BUCKET_0_PS = 1e7
 _BUCKETS_PER_DECADE = 50
+Sums = tuple[int, int, int]
+"""Statements, and ps and lock ps of them."""
+_Answer = TypeVar("_Answer")
 
 
 class OwnAccount:
@@ -35,8 +40,8 @@ class OwnAccount:
         self.digest_ps: Counter[str] = Counter()
         self.digest_lock_ps: Counter[str] = Counter()
 
-    def book(self, history: str) -> list[tuple[str, int]]:
-        """Add the statements that are new; return digest and ps of each, in their order.
+    def book(self, history: str) -> list[tuple[str, Sums]]:
+        """Add the statements that are new; return digest and sums of each, in their order.
 
         Args:
             history: of our thread, one statement a line: EVENT_ID, TIMER_WAIT and LOCK_TIME in ps, ERRORS, begin of
@@ -58,8 +63,31 @@ class OwnAccount:
             self.digest_counts[digest] += 1
             self.digest_ps[digest] += int(timer)
             self.digest_lock_ps[digest] += int(lock)
-            booked.append((digest, int(timer)))
+            booked.append((digest, (1, int(timer), int(lock))))
         return booked
+
+    def counted_in(
+        self, read: Callable[[], _Answer], book: Callable[[], list[tuple[str, Sums]]]
+    ) -> tuple[_Answer, dict[str, Sums]]:
+        """Return what the server counts by digest, and what of it is ours.
+
+        A history has no query that is still running. So the one that reads it is in the digests that are read next,
+        and first in the next history: it may have taken longer than all that others sent with its text.
+
+        Args:
+            read: asks for the digests, with one statement.
+            book: asks for the history, and books it.
+        """
+        book()
+        sums = {
+            digest: (count, self.digest_ps[digest], self.digest_lock_ps[digest])
+            for digest, count in self.digest_counts.items()
+        }
+        answer = read()
+        for digest, (count, ps, lock_ps) in book()[:1]:
+            of_all = sums.get(digest, (0, 0, 0))
+            sums[digest] = (of_all[0] + count, of_all[1] + ps, of_all[2] + lock_ps)
+        return answer, sums
 
 
 def bucket_of(timer_ps: int) -> int:

@@ -18,7 +18,7 @@ from volbench.core.sql.fingerprint import fingerprint
 from volbench.core.sql.guard import WHY_SKIPPED, Allowed, Answer, judge
 from volbench.errors import MissingPrerequisite, StepFailed, UsageError
 from volbench.machine.engine.answers import reads_answers, whole_number, whole_or_zero
-from volbench.measure.sample.own_account import OwnAccount
+from volbench.measure.sample.own_account import OwnAccount, Sums
 from volbench.measure.sample.parsers.performance_schema import OWN_HISTORY, OWN_THREAD_QUERY
 from volbench.validation.queries.classes import QueryClass
 from volbench.validation.source.file_sizes import binlog_bytes, tablespace_bytes
@@ -154,7 +154,7 @@ class _Own:
         self._server = server
         self._account = OwnAccount()
 
-    def book(self) -> list[tuple[str, int]]:
+    def book(self) -> list[tuple[str, Sums]]:
         """Add what was sent since the last call, at most ten statements; nothing where there is no history."""
         booked = []
         with suppress(StepFailed):
@@ -166,22 +166,14 @@ class _Own:
     def foreign_digests(self) -> _Digests:
         """Read the digests, less what was sent: counted where the server has a history, else by our texts.
 
-        Ours are sent without a schema. A history has no query that is still running. So the one that reads it is in
-        the digests that are read next, and first in the next history: it may have taken longer than all that others
-        sent with its text.
+        Ours are sent without a schema.
         """
-        self.book()
-        account = self._account
-        counts, times = Counter(account.digest_counts), Counter(account.digest_ps)
-        digests = _digests(self._server)
-        for digest, ps in self.book()[:1]:
-            counts[digest] += 1
-            times[digest] += ps
+        digests, own = self._account.counted_in(lambda: _digests(self._server), self.book)
         foreign: _Digests = {}
         for (schema, digest), (text, count, ps, *sums) in digests.items():
-            if not account.digest_counts and is_own_digest(text):
+            if not own and is_own_digest(text):
                 continue
-            own_count, own_ps = (0, 0) if schema else (counts[digest[:8]], times[digest[:8]])
+            own_count, own_ps, _ = (0, 0, 0) if schema else own.get(digest[:8], (0, 0, 0))
             foreign[schema, digest] = (text, count - own_count, ps - own_ps, *sums)  # type: ignore[assignment]
         return foreign
 

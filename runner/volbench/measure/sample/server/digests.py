@@ -21,7 +21,7 @@ from volbench.measure.sample.change import Change
 from volbench.measure.sample.config import SamplingConfig
 from volbench.measure.sample.connection import ServerConnection
 from volbench.measure.sample.interface import Presence, Reading, Sampler, Unavailable, Values
-from volbench.measure.sample.own_account import OwnAccount
+from volbench.measure.sample.own_account import OwnAccount, Sums
 from volbench.measure.sample.shared import Shared
 
 FIELDS = (
@@ -87,7 +87,7 @@ class StatementDigests(Sampler):
         self._generation = 0
         self._read_at = 0.0
         self._sums: dict[_Key, tuple[int | None, ...]] = {}
-        self._own_before: dict[str, tuple[int, int, int]] = {}
+        self._own_before: dict[str, Sums] = {}
         self._has_cpu = False
 
     @classmethod
@@ -119,9 +119,8 @@ class StatementDigests(Sampler):
 
     def _begin(self) -> None:
         self._read_at = self._clock()
-        self._book_own()
-        self._sums = {row.key: row.sums for row in self._rows(f"SELECT {self._columns()} FROM {_TABLE}")}  # noqa: S608
-        self._own_before = self._own_sums()
+        rows, self._own_before = self._counted(f"SELECT {self._columns()} FROM {_TABLE}")  # noqa: S608
+        self._sums = {row.key: row.sums for row in rows}
         self._generation = self._server.generation
 
     def read(self) -> Values:
@@ -131,11 +130,12 @@ class StatementDigests(Sampler):
             raise Unavailable("the connection was opened again")
         now = self._clock()
         since_s = int(now - self._read_at) + _SLACK_S
-        self._book_own()
-        rows = self._rows(
+        rows, own = self._counted(
             f"SELECT {self._columns()}, LEFT(REPLACE(DIGEST_TEXT, '\n', ' '), {CHARACTERS}) FROM {_TABLE}"  # noqa: S608
             f" WHERE LAST_SEEN >= NOW() - INTERVAL {since_s} SECOND"
         )
+        if self._generation != self._server.generation:
+            raise Unavailable("the connection was opened again")
         self._read_at = now
         grown: dict[str, list[int | None]] = {}
         texts: dict[str, str] = {}
@@ -145,7 +145,7 @@ class StatementDigests(Sampler):
             name = row.key[1][:8]
             texts[name] = row.text or _OVERFLOW_TEXT
             grown[name] = _added(grown.get(name), _difference(row.sums, before))
-        self._without_own(grown, texts)
+        self._without_own(grown, texts, own)
         largest = sorted(grown, key=lambda name: grown[name][1] or 0, reverse=True)[:DIGESTS_MAX]
         values: Values = {}
         for name in sorted(largest):
@@ -155,33 +155,27 @@ class StatementDigests(Sampler):
                     values[field, name] = number
         return values
 
-    def _without_own(self, grown: dict[str, list[int | None]], texts: dict[str, str]) -> None:
-        """Subtract what our connection sent: exactly where the server tells, else by the texts that we send."""
-        own = self._own_sums()
-        for name, own_value in own.items():
-            if name in grown:
-                before = self._own_before.get(name, (0, 0, 0))
-                total = grown[name]
-                for index in range(3):
-                    total[index] = max(0, (total[index] or 0) - (own_value[index] - before[index]))
-        self._own_before = own
-        for name in [
-            name for name, sums in grown.items() if not sums[0] or (not own and is_own_digest(texts[name]))
-        ]:
-            del grown[name]
+    def _without_own(self, grown: dict[str, list[int | None]], texts: dict[str, str], own: dict[str, Sums]) -> None:
+        """Subtract what our connection sent: exactly where the server tells, else by the texts that we send.
 
-    def _book_own(self) -> None:
-        """At each reading once, so that what this statement itself adds is added on both sides."""
-        if self._own.history_query:
-            self._own.book(self._server.text(self._own.history_query)[0])
+        Less than nothing is left where the table was emptied since the reading before: then nothing is known.
+        """
+        before, self._own_before = self._own_before, own
+        for name, sums in list(grown.items()):
+            if name in own:
+                for index, (total, earlier) in enumerate(zip(own[name], before.get(name, (0, 0, 0)), strict=True)):
+                    sums[index] = (sums[index] or 0) - (total - earlier)
+            is_ours = not own and is_own_digest(texts[name])
+            if not sums[0] or is_ours or any(number is not None and number < 0 for number in sums):
+                del grown[name]
 
-    def _own_sums(self) -> dict[str, tuple[int, int, int]]:
-        own = self._own
-        return {
-            name: (own.digest_counts[name], own.digest_ps[name], own.digest_lock_ps[name])
-            for name in own.digest_counts
-            if name != "-"
-        }
+    def _counted(self, sql: str) -> tuple[list[_Row], dict[str, Sums]]:
+        """Return rows of the table, and what of them our own connection sent, by digest."""
+        return self._own.counted_in(lambda: list(self._rows(sql)), self._book_own)
+
+    def _book_own(self) -> list[tuple[str, Sums]]:
+        query = self._own.history_query
+        return self._own.book(self._server.text(query)[0]) if query else []
 
     def _columns(self) -> str:
         sums = [field if field != "SUM_CPU_TIME" or self._has_cpu else "NULL" for field in FIELDS]
@@ -228,9 +222,8 @@ def _texts(reading: Reading) -> dict[str, str]:
 
 def _difference(now: tuple[int | None, ...], before: tuple[int | None, ...] | None) -> list[int | None]:
     """What was added; all of it for a digest that is new or whose counters began anew."""
-    if before is None or (now[0] or 0) < (before[0] or 0):
-        return list(now)
-    return [None if a is None else max(0, a - (b or 0)) for a, b in zip(now, before, strict=True)]
+    added = [a if a is None else a - (b or 0) for a, b in zip(now, before or (0,) * len(now), strict=True)]
+    return list(now) if any(number is not None and number < 0 for number in added) else added
 
 
 def _added(sums: list[int | None] | None, more: list[int | None]) -> list[int | None]:
