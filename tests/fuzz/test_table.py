@@ -75,7 +75,7 @@ ELSEWHERE = {
     "machine/placement/kubernetes/run_watch.py": "events of the API server, test_kubernetes_watch.py",
     "machine/placement/processes.py": "PID files below a marked directory",
     "measure/session/carried.py": "bytes are packed",
-    "measure/session/downloads.py": "what volbench wrote beside a download",
+    "measure/execute/downloads.py": "what volbench wrote beside a download",
     "results/store/run_directory.py": "attempts that were set apart are read as results",
     "validation/queries/log_workers.py": "processes read parts as the row slow-log-classes reads all",
     "validation/queries/comparison.py": "the parser of plans is the row query-plan",

@@ -25,8 +25,8 @@ from volbench.machine.engine.server import ACCOUNT_FILE, Server
 from volbench.machine.engine.supervisor import Supervisor, launch_supervisor, supervisor_script
 from volbench.machine.host.task_account import keep_task_file
 from volbench.machine.placement.local import log_tail
+from volbench.measure.execute.downloads import download
 from volbench.measure.sample.server_group import ServerGroup
-from volbench.measure.session.downloads import download
 from volbench.observe.observer import ObserveOptions, _make_directory
 from volbench.results.store.run_directory import RunDirectory
 

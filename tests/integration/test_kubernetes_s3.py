@@ -52,6 +52,25 @@ def s3(address: str) -> Any:
     return client
 
 
+def test_a_dump_in_a_bucket_is_loaded_by_a_pod_that_leaves_nothing_of_it(
+    cluster: ClusterBench, address: str, s3: Any
+) -> None:
+    rows = "".join(f"INSERT INTO t VALUES ({number});\n" for number in range(500))
+    s3.put_object(Bucket=BUCKET, Key="shop.sql", Body=f"CREATE TABLE t (id INT PRIMARY KEY);\n{rows}".encode())
+    literals = [f"--from-literal={key}={value}" for key, value in KEYS.items()]
+    kubectl("create", "secret", "generic", "reader", *literals, "-n", cluster.namespace)
+    options = ["s3_secret=reader", "s3_region=us-east-1", f"s3_endpoint={address}"]
+    dataset = f"dataset={{kind: dump, url: s3://{BUCKET}/shop.sql, schema: shop, size: 1MiB}}"
+    steps = "steps=[{kind: cold-read}]"
+    ended = cluster.end(cluster.start(dataset, steps, "repeats=1", options=options, volumes=VOLUME))
+    assert ended.code in FINISHED, ended.output
+    run = max(find_runs(cluster.results), key=lambda run: run.path.stat().st_mtime)
+    (template,) = run.path.glob("cells/template*/**/template.json")
+    assert '"rows": 500' in template.read_text()
+    assert KEYS["AWS_SECRET_ACCESS_KEY"] not in ended.output + (run.path / "run.json").read_text()
+    assert cluster.leftovers() == []
+
+
 def test_a_cell_dumps_to_a_bucket_with_keys_of_a_secret(cluster: ClusterBench, address: str, s3: Any) -> None:
     """And without them, or without the bucket, the message says what pods lack."""
     options = ["s3_secret=keys", "s3_region=us-east-1", f"s3_endpoint={address}"]

@@ -56,11 +56,15 @@ def plan(
 def _work(suite: ResolvedSuite) -> Iterator[str]:
     """Yield a line for a download, and one for each step."""
     if suite.dataset.url:
-        yield f"  dataset {suite.dataset.url}, downloaded to {suite.dataset.path}"
+        yield f"  dataset {suite.dataset.url}, downloaded {_to(suite.dataset.path)}"
     for step in suite.steps:
         parameters = ", ".join(f"{name}={value}" for name, value in step.parameters().items())
         yield f"  step {step.name}: {step.kind} {parameters}"
     yield from (f"  {line}" for line in ladder_lines(suite))
+
+
+def _to(path: str) -> str:
+    return f"to {path}" if path else "by the pod that loads it"
 
 
 def _end_until_decided(planned: Planned) -> str:

@@ -17,14 +17,17 @@ from volbench.errors import UsageError
 from volbench.machine.engine.own_data.form import check_sql_file
 from volbench.machine.placement.docker.own_files import check_readable, containers_uid
 from volbench.machine.placement.workspace import default_cache
+from volbench.measure.execute.downloads import download, download_directory, download_path
 from volbench.measure.session.carried import carried_files
-from volbench.measure.session.downloads import download, download_directory, download_path
 
 _ELSEWHERE = "or choose --target docker or local"
 
 
-def with_download(suite: SuiteFile) -> SuiteFile:
-    """Return the suite with the place of a dump that is downloaded. Raise UsageError for a sweep over it."""
+def with_download(suite: SuiteFile, target: TargetName) -> SuiteFile:
+    """Return the suite with the place of a dump that is downloaded to this machine, which pods do by themselves.
+
+    Raises UsageError for a sweep over it.
+    """
     dataset = suite.dataset
     swept = sorted(
         {"dataset.url", "dataset.sha256", "dataset.path"} & set(suite.sweep.factors if suite.sweep else ())
@@ -35,15 +38,18 @@ def with_download(suite: SuiteFile) -> SuiteFile:
             where=f"sweep.factors.{swept[0]}",
             next_step="download the dumps, and sweep over `dataset.path`",
         )
-    if not dataset.url or dataset.path:
+    if not dataset.url or dataset.path or target == "kubernetes":
         return suite
     path = str(download_path(dataset.url, default_cache()))
     return suite.model_copy(update={"dataset": dataset.model_copy(update={"path": path})})
 
 
 def download_dataset(dataset: DatasetSpec, say: Callable[[str], None]) -> None:
-    """Bring a dump from its address, if it has one; `say` gets its progress. Raises what `download` raises."""
-    if not dataset.url:
+    """Bring a dump from its address to its path, if it has both; `say` gets its progress.
+
+    Raises what `download` raises.
+    """
+    if not (dataset.url and dataset.path):
         return
     # A dump is as secret as its server: other users cannot enter; containers have the directory in it mounted.
     download_directory(default_cache()).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -54,7 +60,7 @@ def download_dataset(dataset: DatasetSpec, say: Callable[[str], None]) -> None:
 def restore_dataset(run: RunRecord, say: Callable[[str], None]) -> None:
     """Bring the dump of an earlier run again where it is gone. Raise what `download` raises."""
     dataset = run.suite.dataset
-    if dataset.url and not Path(dataset.path).exists():
+    if dataset.path and not Path(dataset.path).exists():
         download_dataset(dataset, say)
 
 
@@ -109,11 +115,11 @@ def _check_for_pods(suite: SuiteFile, path: Path) -> None:
             where=f"{path}: dataset.kind",
             next_step=f"dump the schema to a claim, and name it (`kind: dump`, `{CLAIM_EXAMPLE}`), {_ELSEWHERE}",
         )
-    if dataset.url:
+    if dataset.url and dataset.path:
         raise UsageError(
-            "pods download nothing: the NetworkPolicy of k8s/base lets them speak to nobody",
-            where=f"{path}: dataset.url",
-            next_step=f"download the dump to a claim, and name it (`{CLAIM_EXAMPLE}`), {_ELSEWHERE}",
+            "pods keep no download: the dump is on the measured volume only while it is loaded",
+            where=f"{path}: dataset.path",
+            next_step=f"leave out `path`; or download the dump to a claim, and name it alone (`{CLAIM_EXAMPLE}`)",
         )
     carried_files(dataset, suite.steps)
 

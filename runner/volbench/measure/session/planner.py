@@ -96,7 +96,7 @@ def plan_suite(
 ) -> Planned:
     """Return the planned run of a suite that is loaded already; arguments and errors are those of `make_plan`."""
     target = choose_target(request.name, say=say, tools=request.tools)
-    suite_file = own_data.with_download(source.suite)
+    suite_file = own_data.with_download(source.suite, target)
     own_data.check(suite_file, source.path, target)
     servers = servers_of(target, request)
     specs = servers.volumes(volumes, suite_file.volumes)

@@ -170,7 +170,7 @@ def _kubernetes(
         volume_options={name: read_options(run.target_options, name) for name in volumes_of(run.target_options)},
     )
     target.with_snapshots = bool(snapshot_steps(run.suite.steps))
-    target.with_s3 = dumps_to_s3(run.suite.steps)
+    target.with_s3 = dumps_to_s3(run.suite.steps) or run.suite.dataset.url.startswith("s3://")
     target.own = own_data_of(run)
     volumes = {
         volume_key(spec.name, lane): make_volume(

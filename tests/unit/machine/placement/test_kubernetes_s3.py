@@ -27,10 +27,10 @@ OPTIONS = (
 )
 
 
-def jobs(root: Path, steps: str, *options: str) -> dict[str, dict[str, Any]]:
+def jobs(root: Path, steps: str, *options: str, dataset: str = "{}") -> dict[str, dict[str, Any]]:
     """The Jobs of the preparation and of the first cell, by the agent's command."""
     path = root / "suite.yaml"
-    path.write_text(f"schema: 2\nname: backup\nsteps: [{steps}]\nrepeats: 1\n")
+    path.write_text(f"schema: 2\nname: backup\ndataset: {dataset}\nsteps: [{steps}]\nrepeats: 1\n")
     request = TargetRequest(target="kubernetes", options=options)
     run = make_plan(path, ["a=storage-class:fast?size=1Gi"], request).run
     made = [manifest for manifest in manifests_of(run, everything=True) if manifest["kind"] == "Job"][1:]
@@ -74,6 +74,18 @@ def test_no_further_pod_has_any_of_it(tmp_path: Path) -> None:
         pod = job["spec"]["template"]
         assert "serviceAccountName" not in pod["spec"]
         assert "volbench.org/network" not in pod["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("version", kubernetes_schemas.VERSIONS)
+def test_the_pod_that_loads_a_dump_from_a_bucket_has_it_and_no_cell_has(tmp_path: Path, version: str) -> None:
+    made = jobs(tmp_path, IDLE, *OPTIONS, dataset="{kind: dump, url: 's3://backups/shop.sql.gz'}")
+    pod = made["prepare"]["spec"]["template"]
+    assert pod["metadata"]["labels"]["volbench.org/network"] == "s3"
+    assert (pod["spec"]["serviceAccountName"], pod["spec"]["dnsPolicy"]) == ("dumper", "ClusterFirst")
+    environment = {item["name"]: item for item in agent_of(made["prepare"])["env"]}
+    assert environment["AWS_ACCESS_KEY_ID"]["valueFrom"]["secretKeyRef"]["name"] == "keys"
+    assert "AWS_" not in str(made["run"])
+    kubernetes_schemas.check(made["prepare"], version)
 
 
 def test_a_role_needs_no_keys(tmp_path: Path) -> None:

@@ -100,16 +100,9 @@ DUMP = "dataset: {kind: dump, path: 'pvc:dumps/shop.sql'}\n"
         ("kubernetes", "", "{kind: oltp, test: 'pvc:dumps/own.lua'}", "there is no file pvc:dumps/own.lua", ""),
         (
             "kubernetes",
-            f"dataset: {{kind: dump, url: 'https://h.invalid/shop.sql', sha256: {SHA}}}\n",
+            f"dataset: {{kind: dump, url: 'https://h.invalid/shop.sql', sha256: {SHA}, path: /d/shop.sql}}\n",
             IDLE,
-            "pods download nothing",
-            "pvc:CLAIM/",
-        ),
-        (
-            "kubernetes",
-            "dataset: {kind: dump, url: 's3://bucket/shop.sql'}\n",
-            IDLE,
-            "pods download nothing",
+            "pods keep no download",
             "pvc:CLAIM/",
         ),
         (

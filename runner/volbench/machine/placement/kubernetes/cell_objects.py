@@ -38,7 +38,7 @@ class CellObjects:
         apart: concurrent pods of this run must not share a node.
         server_requests: what the server's container requests where no option says so.
         inputs: the user's own data.
-        to_s3: a step stores a dump in a bucket.
+        outbound: the pod stores a dump in a bucket, or downloads one.
         emulator_claim: claim with the control socket of the emulated volume, for the agent alone.
     """
 
@@ -62,7 +62,7 @@ class CellObjects:
     emulator_claim: str = ""
     server_requests: Mapping[str, str] = field(default_factory=dict)
     inputs: tuple[PodInput, ...] = ()
-    to_s3: bool = False
+    outbound: bool = False
 
     @property
     def name(self) -> str:

@@ -107,7 +107,7 @@ def pod(cell: CellObjects) -> dict[str, Any]:
     """Return the pod, which meets the `restricted` Pod Security standard."""
     return {
         **pod_basics(cell.options),
-        **(s3_pod(cell.options) if cell.to_s3 else {}),
+        **(s3_pod(cell.options) if cell.outbound else {}),
         "shareProcessNamespace": True,  # the agent reads the account of the server's control group through /proc
         "affinity": affinity_of(cell),
         "initContainers": [_server(cell)],
@@ -226,7 +226,7 @@ def _agent(cell: CellObjects) -> dict[str, Any]:
             *container["env"],
             {"name": node_helper.VARIABLE, "value": f"{NODE_HELPER}/{node_helper.SOCKET}"},
             *([{"name": ebs_csi.VARIABLE, "value": cell.options.ebs_csi}] if cell.options.ebs_csi else []),
-            *(s3_environment(cell.options) if cell.to_s3 else []),
+            *(s3_environment(cell.options) if cell.outbound else []),
         ],
         "resources": with_storage(
             _resources(cell.options.agent_cpu, cell.options.agent_memory, AGENT_REQUESTS), cell.options
@@ -295,7 +295,7 @@ def _queue(options: KubernetesOptions) -> dict[str, str]:
 
 def _network(cell: CellObjects) -> dict[str, str]:
     """Return the label that takes a cell out of the NetworkPolicy of k8s/base, which lets cells speak to nobody."""
-    if cell.to_s3:
+    if cell.outbound:
         return s3_labels()
     return {"volbench.org/network": "ebs-csi"} if cell.options.ebs_csi else {}
 

@@ -64,15 +64,14 @@ class KubernetesOptions(Record):
     )
     s3_secret: str = Field(
         default="",
-        description="Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for dumps `to: s3`; empty: no keys.",
+        description="Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for dumps `to: s3` and `dataset.url`;"
+        " empty: no keys.",
     )
     service_account: str = Field(
         default="",
-        description="Service account whose role of AWS cells take for dumps `to: s3` (Pod Identity, IRSA).",
+        description="Service account whose role of AWS cells take for these (Pod Identity, IRSA).",
     )
-    s3_region: str = Field(
-        default="", pattern=r"^[a-z0-9-]*$", description="Region of the bucket for dumps `to: s3`."
-    )
+    s3_region: str = Field(default="", pattern=r"^[a-z0-9-]*$", description="Region of their bucket.")
     s3_endpoint: str = Field(
         default="",
         pattern=r"^(https?://\S+)?$",

@@ -1,12 +1,14 @@
-"""What the pod of a cell that dumps to S3 has: keys of a Secret or the role of an account, and the endpoint."""
+"""What pods that dump to S3, or download a dump, have: keys of a Secret or a role, and the endpoint."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+from volbench.core.records.dataset import DatasetSpec
 from volbench.core.records.own_files import dump_steps
 from volbench.core.records.steps import Step
+from volbench.machine.placement.interface import JobKind
 from volbench.machine.placement.kubernetes.options import KubernetesOptions
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -20,6 +22,11 @@ _NETWORK = {"volbench.org/network": "s3"}
 def dumps_to_s3(steps: Iterable[Step]) -> bool:
     """Return whether a step stores a dump in a bucket."""
     return any(step.url for step in dump_steps(steps))
+
+
+def leaves_the_cluster(dataset: DatasetSpec, steps: Iterable[Step], kind: JobKind) -> bool:
+    """Return whether a pod of that kind downloads the dataset, or stores a dump in a bucket."""
+    return bool(dataset.url) if kind == "prepare" else dumps_to_s3(steps)
 
 
 def s3_environment(options: KubernetesOptions) -> list[dict[str, Any]]:
@@ -39,7 +46,7 @@ def s3_pod(options: KubernetesOptions) -> dict[str, Any]:
 
 
 def s3_labels() -> dict[str, str]:
-    """Return the label by which the NetworkPolicy lets the pod reach the bucket."""
+    """Return the label by which the NetworkPolicy lets the pod reach buckets and hosts of downloads."""
     return dict(_NETWORK)
 
 

@@ -41,7 +41,7 @@ from volbench.machine.placement.kubernetes.requests import server_requests
 from volbench.machine.placement.kubernetes.rights import missing_rights
 from volbench.machine.placement.kubernetes.run_nodes import RunNodes, holder_key
 from volbench.machine.placement.kubernetes.run_watch import RunWatch
-from volbench.machine.placement.kubernetes.s3_access import dumps_to_s3
+from volbench.machine.placement.kubernetes.s3_access import leaves_the_cluster
 from volbench.machine.placement.kubernetes.snapshots.manifests import COMPONENT as SNAPSHOT
 from volbench.machine.placement.kubernetes.snapshots.manifests import SnapshotPlan
 from volbench.machine.placement.kubernetes.snapshots.measure import require_snapshots
@@ -64,7 +64,7 @@ class KubernetesTarget:
     with_snapshots = False
     """Steps of the run take snapshots of volumes."""
     with_s3 = False
-    """Steps of the run dump to a bucket."""
+    """The run dumps to a bucket, or loads a dump from one."""
 
     def __init__(
         self,
@@ -345,7 +345,7 @@ def objects_of(
         emulator_claim=job.volume.emulator_claim or "",
         server_requests=server_requests(job.cell),
         inputs=own.inputs(job.cell, job.kind),
-        to_s3=job.kind == "run" and dumps_to_s3(job.cell.steps),
+        outbound=leaves_the_cluster(job.cell.dataset, job.cell.steps, job.kind),
     )
 
 

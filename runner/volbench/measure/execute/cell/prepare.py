@@ -6,10 +6,10 @@ from pathlib import Path
 
 from volbench.core.base import ownership
 from volbench.core.records.cell import CellResult, CellSpec, PreparedTemplate
-from volbench.machine.engine.own_data.on_claim import located
 from volbench.machine.engine.template import prepare_template
 from volbench.machine.host.host import host_facts
 from volbench.machine.volume.facts.discovery import discover
+from volbench.measure.execute.cell.dataset import available
 from volbench.measure.execute.cell.handshake import require_version
 from volbench.measure.execute.cell.progress import ProgressFile
 from volbench.measure.execute.cell.result_builder import CellResultBuilder
@@ -37,10 +37,14 @@ def prepare_dataset(cell: CellSpec, out: Path) -> CellResult:
 
     with builder.capturing_failure():
         require_version(cell)
-        with builder.phase("prepare"), running_supervisor(paths) as supervisor:
+        with (
+            builder.phase("prepare"),
+            available(cell.dataset, cache, lambda text: progress.report(text, None)) as dataset,
+            running_supervisor(paths) as supervisor,
+        ):
             template = prepare_template(
                 spec=cell.server,
-                dataset=located(cell.dataset),
+                dataset=dataset,
                 paths=paths,
                 supervisor=supervisor,
                 run_id=cell.run_id,

@@ -16,8 +16,8 @@ import pytest
 from s3_server import NAME, credentials, s3, s3_address
 
 from volbench.errors import MissingPrerequisite, StepFailed, UsageError
-from volbench.measure.session import downloads
-from volbench.measure.session.downloads import download, download_path
+from volbench.measure.execute import downloads
+from volbench.measure.execute.downloads import download, download_path
 
 __all__ = ["credentials", "s3", "s3_address"]
 DUMP = b"CREATE TABLE t (id INT);\n" * 200_000
