@@ -244,8 +244,3 @@ def _figure(now: Now, name: str) -> str:
         if value >= 100
         else f"{number(value)}{METRICS[name].unit}"
     )
-
-
-def metric_lines() -> list[str]:
-    """All metrics of triggers with their units, for the documentation."""
-    return [f"| `{name}` | {metric.unit or 'number'} | {metric.text} |" for name, metric in METRICS.items()]

@@ -9,12 +9,13 @@ from pathlib import Path
 from fuzzed.reader import SAMPLED, JsonReader, Reader, consume, files, of_bytes, of_text, texts
 from volbench.core.base.parse import parse_json
 from volbench.core.sql.fingerprint import fingerprint
+from volbench.core.sql.guard import Allowed, judge
 from volbench.measure.workload.replay.general_log import general_log
 from volbench.measure.workload.replay.slowlog import slow_log
 from volbench.validation.capture.digests import read_capture, repeatable_classes
 from volbench.validation.capture.mask import masked, masked_sql
 from volbench.validation.catalog.sql_text import normal_expression, normal_query
-from volbench.validation.queries.classes import only_reads, query_classes
+from volbench.validation.queries.classes import query_classes
 from volbench.validation.queries.comparison import plan_text
 from volbench.validation.queries.pt_upgrade_report import parse_classes, parse_stats
 
@@ -22,7 +23,7 @@ from volbench.validation.queries.pt_upgrade_report import parse_classes, parse_s
 def _slow_log(path: Path) -> None:
     with slow_log(path) as result:
         for item in result:
-            only_reads(item.sql)
+            judge(item.sql, Allowed.COMPARED)
 
 
 def _general_log(path: Path) -> None:
@@ -89,7 +90,7 @@ SQL = (
 def _sql(text: str) -> None:
     fingerprint(text)
     masked_sql(text, b"k" * 32)
-    only_reads(text)
+    judge(text, Allowed.COMPARED)
 
 
 def _normal_sql(text: str) -> None:

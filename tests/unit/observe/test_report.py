@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from sentences import plain
 from volbench.cli.main import app
-from volbench.cli.observe import metric_lines
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.named_metrics import Diskstats, PerformanceSchema, Tasks
 from volbench.errors import RunUnreadable, UsageError
@@ -23,6 +22,7 @@ from volbench.observe.model import OBSERVATION_FILE
 from volbench.observe.report import ObservationReport, as_json, report_of
 from volbench.observe.ring import segments_in
 from volbench.observe.sections import document_of, headlines
+from volbench.observe.triggers import METRICS
 from volbench.results.explain.evidence.association import Along, Association
 from volbench.results.report.formats.sections import sections_markdown, sections_page
 from volbench.results.report.views.cause_clause import clause_of
@@ -318,4 +318,5 @@ def test_a_wrong_command_line_is_told_before_anything_is_done(
 
 def test_the_documentation_lists_every_metric_of_triggers() -> None:
     text = (Path(__file__).parents[3] / "docs/observe.md").read_text()
-    assert [line for line in text.splitlines() if line in metric_lines()] == metric_lines()
+    lines = [f"| `{name}` | {metric.unit or 'number'} | {metric.text} |" for name, metric in METRICS.items()]
+    assert [line for line in text.splitlines() if line in lines] == lines

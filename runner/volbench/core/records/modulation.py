@@ -12,7 +12,6 @@ from volbench.core.records.base import Record
 DETAIL = "modulation"
 """Key of a step's details."""
 SignalKind = Literal["read", "write"]
-KINDS: tuple[SignalKind, ...] = ("read", "write")
 """Reads, and writes with flushes."""
 
 

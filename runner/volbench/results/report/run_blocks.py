@@ -43,7 +43,6 @@ _NAMED_CLASS = ("emulated", "storage-class")
 """Kinds of volumes whose SPEC names the class; of others it names a place."""
 
 About = Literal["classes", "volumes"]
-_Values = Mapping[tuple[GroupKey, str, str], list[Row]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,8 +32,6 @@ class Fit:
     slopes: Floats
     covariance: Floats
     freedom: int
-    intercept: float
-    clusters: int
 
     def error(self, term: int) -> float:
         """Return the standard error of one slope."""
@@ -75,13 +73,10 @@ def fit(
     if slopes is None or changed is None:  # not determined, or by one cluster alone
         return None
     changes = changed - slopes
-    share = weights / weights.sum()
     return Fit(
         slopes=slopes,
         covariance=np.asarray((len(names) - 1) / len(names) * changes.T @ changes),
         freedom=freedom,
-        intercept=float(share @ response - (share @ regressors) @ slopes),
-        clusters=len(names),
     )
 
 

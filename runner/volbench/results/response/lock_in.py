@@ -96,14 +96,10 @@ def locked_fit(
     answer_errors = np.sqrt(shrink * (answers**2).sum(axis=0))
     if (np.diag(all_products.free) < FOLLOWED_MIN * answer_errors).any():
         return None
-    share = rows.weights / rows.weights.sum()
-    counted_ms = float(share @ awaits_ms @ np.concatenate([slopes, held_waits]))
     return Fit(
         slopes=slopes,
         covariance=np.asarray(shrink * changes.T @ changes),
         freedom=freedom,
-        intercept=float(share @ rows.latency_ms) - counted_ms,
-        clusters=slots,
     )
 
 

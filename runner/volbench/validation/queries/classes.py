@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
 
-from volbench.core.sql.guard import WHY_SKIPPED, Allowed, Answer, judge
+from volbench.core.sql.guard import WHY_SKIPPED, Answer
 from volbench.core.sql.library import ShapeNumbers, as_bytes
 from volbench.errors import UsageError
 from volbench.measure.workload.replay.logged_statement import (
@@ -126,11 +126,6 @@ def _classes_of_parts(job: _Job, processes: int, part_bytes: int) -> LogClasses:
     log_parts[-1] = (log_parts[-1][0], None)  # what is written until its reading begins is read too
     with log_workers(min(processes, len(log_parts)), job.path, _read_part) as pool:
         return _merged(job, _parts_in_order(pool, job, log_parts, ahead=2 * processes))
-
-
-def only_reads(sql: str) -> bool:
-    """Return whether a statement is a query that changes nothing, under each reading."""
-    return judge(sql, Allowed.COMPARED)[0] is Answer.PASSES
 
 
 def _groups(

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from volbench.results.explain.evidence import association
 from volbench.results.explain.evidence.association import (
-    associations,
+    Association,
     benjamini_hochberg,
     cell_correlations,
     pooled,
@@ -29,6 +31,10 @@ def grid(**columns: np.ndarray) -> Grid:
         SeriesKey(source="diskstats", metric=name, entity="sda"): column for name, column in columns.items()
     }
     return Grid(t_s=np.arange(1.0, size + 1), width_s=1.0, columns=named)
+
+
+def associations(grids: Sequence[Grid], latency: SeriesKey) -> tuple[Association, ...]:
+    return pooled([cell_correlations(each, latency) for each in grids])
 
 
 def test_finds_the_metric_that_leads_and_its_lag() -> None:

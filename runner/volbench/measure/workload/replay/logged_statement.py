@@ -107,15 +107,6 @@ def inherited_schema(schema: str | None, before: str | None) -> str | None:
     return (schema.removeprefix(INHERITED) or None) if before is None else before
 
 
-def is_utf8(sql: str) -> bool:
-    """Return whether the text of a log, decoded with surrogateescape, is UTF-8."""
-    try:
-        sql.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def used_schema(sql: str) -> str | None:
     """Return the schema that a statement `use` names, None for any other statement."""
     use_statement = _USE.fullmatch(sql)

@@ -70,18 +70,6 @@ PIECES: Mapping[str, str] = {
     "outside": "client and network",
 }
 """Piece -> title, in the order of a report. The last three are known where the client's own latency is."""
-STORAGE = (
-    "data_reads",
-    "redo_sync",
-    "commit_log",
-    "write_path",
-    "binlog_sync",
-    "binlog_group",
-    "doublewrite",
-    "other_files",
-    "checkpoint",
-)
-"""Pieces that a faster volume shortens."""
 QUEUE = "client_queue"
 """The piece that follows from all others: a transaction waits for a client thread that another one still has."""
 _DERIVED = ("commit_log", "write_path", "cpu_server", "cpu_queue", "checkpoint", "unaccounted")

@@ -147,16 +147,6 @@ CellCorrelations = Mapping[SeriesKey, Mapping[int, Correlation]]
 """Of one cell: metric -> lag in intervals -> correlation. Lags with too few pairs are absent."""
 
 
-def associations(grids: Sequence[Grid], latency: SeriesKey) -> tuple[Association, ...]:
-    """All metrics with enough pairs over all cells, the strongest first.
-
-    Args:
-        grids: the aligned series of one step, one grid for each cell.
-        latency: the series to explain, such as client's latency_ms_p95; others of its source are other views of it.
-    """
-    return pooled([cell_correlations(grid, latency) for grid in grids])
-
-
 def no_counterparts(_: SeriesKey) -> dict[str, Floats]:
     """Return no column of any cause."""
     return {}
