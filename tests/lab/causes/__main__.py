@@ -7,7 +7,8 @@ python -m causes score  reads all runs that are done, with the rules as they are
 python -m causes families  writes scores by family of the runs below --out, as a page in Markdown
 python -m causes calibrate  counts what findings came to, for the confidences that explain states
 python -m causes list   the conditions
-python -m causes clean  removes mounts, loop devices, groups and processes that a killed lab has left
+python -m causes clean  removes what a killed lab of this lane has left: mounts and loop devices of any --out,
+                        groups, processes, servers and containers
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from stored_files import stored_text
 
 from causes import families, first_sight
 from causes.conditions import FILE, Condition, load_conditions, setup_of
+from causes.leftovers import clean, only_lab
 from causes.machine import Machine, missing_programs
-from causes.network import remove_rules
 from causes.observed import Run, emulated_runs, observe, read_runs, run_from
 from causes.page import data_of, html
 from causes.runner import DONE_FILE, run_setup
@@ -87,8 +88,8 @@ def main() -> int:
                 f"{condition.family:11} {condition.shape:9} {name}: {condition.text} ({', '.join(condition.truth)})"
             )
     elif options.what == "clean":
-        remove_rules()
-        Machine(options.out.absolute()).clean_up()
+        with only_lab():
+            clean(options.out.absolute())
     elif options.what == "score":
         _score(conditions, options)
     elif options.what == "families":
@@ -104,7 +105,8 @@ def main() -> int:
             packages = " ".join(dict.fromkeys(lacking.values()))
             sys.stderr.write(f"this machine lacks {', '.join(lacking)}: apt-get install {packages}\n")
             return 2
-        _run(chosen, options)
+        with only_lab():
+            _run(chosen, options)
     return 0
 
 

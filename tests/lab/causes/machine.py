@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,7 +135,9 @@ class Machine:
 
     def clean_up(self) -> None:
         """Remove all that this lab, or one before it, has made; results stay."""
-        kill_labelled()
+        if _is_mounted(self.mount) and shutil.which("fsfreeze"):  # a process that waits for a frozen one cannot end
+            subprocess.run(["fsfreeze", "-u", str(self.mount)], check=False, timeout=30, capture_output=True)
+        kill_processes()
         while _is_mounted(self.mount):
             run("umount", "--lazy", str(self.mount))
         for device in self._loop_devices():
@@ -260,9 +262,38 @@ def labelled() -> dict[str, str]:
     return {**os.environ, LABEL: LANE}
 
 
-def kill_labelled() -> None:
-    """Kill all processes with the label, and wait until they are gone. Raises RuntimeError for one that stays."""
-    wait_for(lambda: not [_kill(pid) for pid in labelled_processes()], 20, "killed processes to end")
+def kill_processes() -> None:
+    """Kill all processes of this lab, and wait until they are gone. Raises RuntimeError for one that stays."""
+    wait_for(lambda: not [_kill(pid) for pid in lab_processes()], 20, "killed processes to end")
+
+
+def lab_processes() -> set[int]:
+    """Processes that carry the label or are in the lab's groups, and all below them; zombies left out.
+
+    volbench gives servers and load generators an environment of their own, which has no label. They stay in the
+    groups when those above them were killed.
+    """
+    parents = dict(_parents())
+    own = {pid for pid in (*labelled_processes(), *_grouped_processes()) if pid in parents}
+    while below := {pid for pid, parent in parents.items() if parent in own} - own:
+        own |= below
+    return own - {os.getpid()}
+
+
+def _grouped_processes() -> Iterator[int]:
+    for controller in CONTROLLERS:
+        with suppress(OSError):
+            yield from map(int, (group_of(controller) / "cgroup.procs").read_text().split())
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    """Processes that run, each with the one above it."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError, IndexError):
+                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+                if state not in "ZX":
+                    yield int(entry.name), int(parent)
 
 
 def labelled_processes() -> list[int]:
