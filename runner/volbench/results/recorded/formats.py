@@ -37,7 +37,14 @@ from volbench.results.recorded.nfs import (
 )
 from volbench.results.recorded.nvme_log import looks_like_nvme_log, parse_nvme_recording
 from volbench.results.recorded.parsed import Recorded, banner, with_interval, without_uncounted_flushes
-from volbench.results.recorded.passed_on import PassedOn, clocked_by, of_stamps, passed_on, with_times
+from volbench.results.recorded.passed_on import (
+    PassedOn,
+    clocked_by,
+    loads_of,
+    of_stamps,
+    passed_on,
+    with_times,
+)
 from volbench.results.recorded.prometheus import (
     looks_like_exporter,
     looks_like_prometheus,
@@ -60,8 +67,9 @@ from volbench.results.recorded.server_status import (
     parse_innodb_status,
     parse_status,
 )
-from volbench.results.recorded.sysbench import looks_like_sysbench, parse_sysbench, told_s
+from volbench.results.recorded.sysbench import begins_load, looks_like_sysbench, parse_sysbench, told_s
 from volbench.results.recorded.tpcc_clients import (
+    begins_tpcc_mysql,
     looks_like_go_tpc,
     looks_like_hammerdb,
     looks_like_tpcc_mysql,
@@ -81,7 +89,8 @@ class Format:
     It raises ValueError, KeyError or StopIteration for a damaged text.
 
     Of a text whose lines were given times by another program (`passed_on`): `told_s` returns the seconds from the
-    load's begin that a line tells. Of samples without times `begins` says whether one begins with a line, and
+    load's begin that a line tells. `begins_load`, where logs of several loads may be in one text: whether a line is
+    a load's first. Of samples without times `begins` says whether one begins with a line, and
     `stamp_after` whether the tool's own times stand behind a line.
     """
 
@@ -89,6 +98,7 @@ class Format:
     matches: Callable[[str], bool]
     parse: Callable[[str], Readings]
     told_s: Callable[[str], float | None] | None = None
+    begins_load: Callable[[str], bool] | None = None
     begins: Callable[[str], bool] | None = None
     stamp_after: bool = False
 
@@ -137,8 +147,20 @@ FORMATS = (
         parse=_each_banner(parse_iostat, of_host=False),
         begins=begins_report,
     ),
-    Format(name="sysbench", matches=looks_like_sysbench, parse=parse_sysbench, told_s=told_s),
-    Format(name="tpcc-mysql", matches=looks_like_tpcc_mysql, parse=parse_tpcc_mysql, told_s=told_of_tpcc_mysql),
+    Format(
+        name="sysbench",
+        matches=looks_like_sysbench,
+        parse=parse_sysbench,
+        told_s=told_s,
+        begins_load=begins_load,
+    ),
+    Format(
+        name="tpcc-mysql",
+        matches=looks_like_tpcc_mysql,
+        parse=parse_tpcc_mysql,
+        told_s=told_of_tpcc_mysql,
+        begins_load=begins_tpcc_mysql,
+    ),
     Format(name="go-tpc", matches=looks_like_go_tpc, parse=parse_go_tpc),
     Format(name="HammerDB", matches=looks_like_hammerdb, parse=parse_hammerdb),
     Format(name="server status", matches=looks_like_status, parse=parse_status, told_s=begin_of_status),
@@ -210,10 +232,21 @@ def _with_note(recorded: tuple[Recorded, ...], names: Sequence[str]) -> tuple[Re
 
 def _recordings(matching: Format, lines: PassedOn) -> tuple[Recorded, ...]:
     try:
+        if matching.told_s is not None and matching.begins_load is not None:
+            loads = loads_of(lines, matching.told_s, matching.begins_load)
+            if len(loads) > 1:
+                return _of_loads(matching, loads)
         readings = _parsed(matching, lines)
     except (ValueError, KeyError, StopIteration) as error:
         raise ValueError(f"looks like {matching.name}, but cannot be read: {error}") from error
     return (readings,) if isinstance(readings, Recorded) else tuple(readings)
+
+
+def _of_loads(matching: Format, loads: Sequence[PassedOn]) -> tuple[Recorded, ...]:
+    """One recording for each load that has anything: nothing tells when one began after the one before it."""
+    readings = [_parsed(matching, load) for load in loads]
+    recorded = [reading for reading in readings if isinstance(reading, Recorded)]
+    return tuple([reading for reading in recorded if reading.series] or recorded[:1])
 
 
 def _parsed(matching: Format, lines: PassedOn) -> Readings:

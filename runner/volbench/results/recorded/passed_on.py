@@ -213,6 +213,33 @@ def with_times(text: PassedOn, *, begins: Callable[[str], bool], after: bool) ->
     return "\n".join(lines)
 
 
+def loads_of(
+    text: PassedOn, told_s: Callable[[str], float | None], begins_load: Callable[[str], bool]
+) -> list[PassedOn]:
+    """Return the parts of a text that the logs of several loads were appended to, one for each load.
+
+    Args:
+        text: of one load or more.
+        told_s: seconds from a load's begin that a line tells; where they are again those of a load's first report,
+            another load has begun.
+        begins_load: whether a line is the first that the client prints.
+    """
+    lines = text.text.splitlines()
+    starts, first_s = [0], None
+    for at, line in enumerate(lines):
+        t_s = told_s(line)
+        if at and (begins_load(line) or (t_s is not None and first_s is not None and t_s <= first_s)):
+            starts.append(at)
+            first_s = None
+        first_s = t_s if first_s is None else first_s
+    if len(starts) < 2:
+        return [text]
+    return [
+        replace(text, text="\n".join(lines[start:end]), stamps=text.stamps[start:end])
+        for start, end in pairwise([*starts, len(lines)])
+    ]
+
+
 def of_stamps(recorded: Recorded, text: PassedOn) -> Recorded:
     """Return a recording that was read with its lines' times: of UTC where these say so, of the banner's date where
     they tell no year.

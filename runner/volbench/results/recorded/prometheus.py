@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from volbench.core.base.parse import EPOCH_MAX_S
 from volbench.results.recorded.json_values import json_values
 from volbench.results.recorded.parsed import Recorded, recorded_of_epochs
+from volbench.results.recorded.prometheus_labels import DISK, Counter, Points, by_host
 from volbench.results.recorded.status_rates import GAUGES, RATES
 from volbench.results.store.series import Series, SeriesKey
 
 Floats = NDArray[np.float64]
 _MIB = 2.0**20
-_DISK = "node_disk_"
 _COUNTERS = {
     "reads_completed_total": ("reads_per_s", 1.0),
     "writes_completed_total": ("writes_per_s", 1.0),
@@ -57,7 +57,6 @@ _TEXT = re.compile(
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _MS_MIN = 1e11
 """From here on a time since the epoch is in milliseconds: the classic text format, and VictoriaMetrics."""
-Points = tuple[Floats, Floats]
 
 
 def looks_like_prometheus(text: str) -> bool:
@@ -74,33 +73,26 @@ def parse_prometheus(text: str) -> list[Recorded]:
 
 def raw_points(text: str) -> dict[tuple[str, str, str], Points]:
     """Points of each counter, by host, name and what it is of (a device, or a CPU and its mode)."""
-    points: dict[tuple[str, str, str], Points] = {}
+    counters: list[Counter] = []
     nameless = 0
     for answer in json_values(text):
         for result in _results(answer):
             labels = result.get("metric", {})
             if not isinstance(labels, Mapping):
                 raise ValueError("a result has no labels")
-            key = _key(str(labels.get("__name__", "")), labels)
-            nameless += not key[1]
+            name = str(labels.get("__name__", ""))
+            nameless += not name
             values = result.get("values", result.get("value"))
             if "timestamps" in result:
                 values = _pairs(result["timestamps"], values)
-            points[key] = _points(values)
+            counters.append((name, {str(label): str(value) for label, value in labels.items()}, _points(values)))
+    points = by_host(counters)
     if nameless and not any(name for _, name, _ in points):
         raise ValueError(
             "its results have no metric's name, as rate() and other functions leave none: query the counters"
             " themselves, such as node_disk_reads_completed_total"
         )
     return points
-
-
-def _key(name: str, labels: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Host, name, and what a counter is of: a device, or a CPU and its mode."""
-    entity = str(labels.get("device", "")) if name.startswith(_DISK) else ""
-    if name.startswith("node_cpu_"):
-        entity = f"{labels.get('cpu', '')} {labels.get('mode', '')}"
-    return str(labels.get("instance", labels.get("node_name", ""))), name, entity
 
 
 def _pairs(times_ms: Any, values: Any) -> list[list[Any]]:
@@ -159,34 +151,29 @@ def recorded_by_host(points: Mapping[tuple[str, str, str], Points]) -> list[Reco
                 Recorded(
                     series=recorded.series,
                     clocked=True,
-                    host=_host(host),
+                    host=host,
                     midnight_epoch_s=recorded.midnight_epoch_s,
                 )
             )
     return recordings
 
 
-def _host(instance: str) -> str:
-    """The machine of an instance, less the exporter's port: both exporters of one machine are of one host."""
-    return re.sub(r":\d+$", "", instance)
-
-
 def _series(points: Mapping[tuple[str, str], Points]) -> Iterator[tuple[SeriesKey, Series]]:
     for (name, entity), points_of in points.items():
-        short = name.removeprefix(_DISK)
-        if name.startswith(_DISK) and short in _COUNTERS:
+        short = name.removeprefix(DISK)
+        if name.startswith(DISK) and short in _COUNTERS:
             metric, scale = _COUNTERS[short]
             yield from _named("diskstats", metric, entity, _rate(points_of), scale)
-        elif name == f"{_DISK}io_now":
+        elif name == f"{DISK}io_now":
             yield from _named("diskstats", "in_flight", entity, points_of, 1.0)
         elif name.startswith(_MYSQL):
             yield from _status(name.removeprefix(_MYSQL), points_of)
     for metric, (time_name, count_name) in _TIMES.items():
         for (name, entity), times in points.items():
-            counts = points.get((_DISK + count_name, entity))
-            if name == _DISK + time_name and counts is not None:
+            counts = points.get((DISK + count_name, entity))
+            if name == DISK + time_name and counts is not None:
                 yield from _named("diskstats", metric, entity, _each(times, counts), 1000.0)
-            elif name == _DISK + time_name and metric in TIME_OF:
+            elif name == DISK + time_name and metric in TIME_OF:
                 yield from _named("diskstats", TIME_OF[metric], entity, _rate(times), 1.0)
     yield from _cpus(points)
 
@@ -258,16 +245,19 @@ def parse_exporter(text: str) -> list[Recorded]:
 
     Raises ValueError for lines without: an exporter answers with the counters of one moment.
     """
-    samples: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    samples: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for matched in _TEXT.finditer(text):
         if matched["time"]:
-            labels = dict(_LABEL.findall(matched["labels"] or ""))
             t_s = float(matched["time"])
-            key = _key(matched["name"], labels)
+            key = matched["name"], matched["labels"] or ""
             samples.setdefault(key, []).append((t_s / 1000 if t_s >= _MS_MIN else t_s, float(matched["value"])))
     if not samples:
         raise ValueError(
             "an exporter's answer is one moment of the counters, without a time: give what Prometheus recorded of"
             " it (query_range), or text of iostat -xt"
         )
-    return recorded_by_host({key: _points([list(pair) for pair in pairs]) for key, pairs in samples.items()})
+    counters = (
+        (name, dict(_LABEL.findall(labels)), _points([list(pair) for pair in pairs]))
+        for (name, labels), pairs in samples.items()
+    )
+    return recorded_by_host(by_host(counters))

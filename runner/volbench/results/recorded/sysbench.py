@@ -36,6 +36,7 @@ _SUMMARY_LATENCY = re.compile(
     r"|approx\. +(?P<old_level>\d+) percentile: +(?P<old>[\d.]+)ms)",
     re.MULTILINE,
 )
+_FIRST = re.compile(r"^sysbench v?\d+\.\d")
 _THREADS = re.compile(r"^Number of threads: (\d+)", re.MULTILINE)
 _DEFAULT_LEVEL = "95"
 """Percentile that sysbench reports unless --percentile says another; its CSV and JSON do not name it."""
@@ -55,6 +56,11 @@ def looks_like_sysbench(text: str) -> bool:
     return " transactions: " in text and _TRANSACTIONS.search(text) is not None
 
 
+def begins_load(line: str) -> bool:
+    """Whether a line is the first that sysbench prints, with its version."""
+    return _FIRST.match(line) is not None
+
+
 def told_s(line: str) -> float | None:
     """Seconds from the load's begin that a line of an intermediate report tells; None for other lines."""
     report = _LINE.match(line) or _OLD.match(line) or _CSV.match(line)
@@ -67,17 +73,20 @@ def parse_sysbench(text: str) -> Recorded:
     A percentile of 0.00 in an interval without a transaction is a stall, not a latency: it has no row. A log with a
     summary alone has one sample, of its whole time.
     """
-    table = SeriesTable()
+    table, times = SeriesTable(), list[float]()
     level = matched[1] if (matched := _PERCENTILE.search(text)) else _DEFAULT_LEVEL
     for line in text.splitlines():
         report = _LINE.match(line) or _OLD.match(line) or _CSV.match(line)
         if report is not None:
             _interval(table, report, level)
+            times.append(float(report["t"]))
         elif queue := _QUEUE.match(line):
             table.add(float(queue["t"]), "client", "queue_length", "", float(queue["queue"]))
     for report in _JSON.finditer(text):
         _interval(table, report, level)
     notes = [_NO_CLOCK]
+    if len(set(times)) < len(times):
+        notes.append("sysbench's log has some seconds twice, as of two clients at once: one report of each is used")
     if not table.series():
         _summary(table, text)
         notes.append("sysbench's log has no intervals (--report-interval): its summary is one sample")

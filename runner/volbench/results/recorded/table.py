@@ -61,9 +61,16 @@ def extent_s(recordings: Iterable[Recorded]) -> tuple[float, float]:
 
 
 def pieces_of(file: RecordedFile) -> Iterator[tuple[str, Recorded]]:
-    """Yield a file's recordings, by the file's name, with the host where it has several."""
-    for recorded in file.recordings:
-        yield file.name if len(file.recordings) == 1 else _member(file.name, recorded), recorded
+    """Yield a file's recordings, by the file's name, with host and day where it has several, numbered where these
+    are the same.
+    """
+    if len(file.recordings) == 1:
+        yield file.name, file.recordings[0]
+        return
+    members = [_member(file.name, recorded) for recorded in file.recordings]
+    for at, (member, recorded) in enumerate(zip(members, file.recordings, strict=True)):
+        number = f", recording {members[:at].count(member) + 1}" if members.count(member) > 1 else ""
+        yield f"{member}{number}", recorded
 
 
 def _member(name: str, recorded: Recorded) -> str:

@@ -30,8 +30,9 @@ _FOLLOWS = 1.0
 _SAME = 1e-6
 _OPERATIONS = ("reads_per_s", "writes_per_s", "operations_per_s")
 _COMMON_MIN, _AS_LONG, _DIFFERENT = 5, 0.1, 1.5
-"""Common samples, how much their lengths may differ, and how many times more one counts in most of them, from which
-on two recordings are not of one device: tools that read one counter at other moments of a second differ by less."""
+"""Common samples, how much their lengths may differ, and how many times more one counts in most of them, or in all
+together, from which on two recordings are not of one device: tools that read one counter at other moments of a
+second differ by less."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,14 +80,11 @@ def sort_files(files: Sequence[RecordedFile], choice: Choice) -> Sorted:
         placed, of_other_days = _of_day(placed, axis.first_day, choice.day)
         why_not |= of_other_days
     placed = {name: _of_volume(recording, choice.volume) for name, recording in placed.items()}
-    aligned = bool(choice.align and counted)
+    alone = {name for file in files if len(file.recordings) == 1 for name, _ in pieces_of(file)}
+    aligned = choice.align and not alone.isdisjoint(counted)
     if aligned:
-        start_s = extent_s(placed.values())[0] if placed else 0.0
-        counted = {
-            name: _from(recording, start_s if placed else 0.0, clocked=bool(placed))
-            for name, recording in counted.items()
-        }
-        placed, counted = placed | counted, {}
+        placed = _aligned(placed, {name: recording for name, recording in counted.items() if name in alone})
+        counted = {name: recording for name, recording in counted.items() if name not in alone}
         notes.append("files without times are aligned by their first lines, as --align says")
     collections = {file.name: file.collection for file in files if file.collection is not None}
     timelines = [
@@ -196,8 +194,10 @@ def _differ(first: Recorded, second: Recorded) -> bool:
         _, at, in_other = np.intersect1d(np.round(series.t_s), np.round(counterpart.t_s), return_indices=True)
         if len(at) < _COMMON_MIN or None in lengths or abs((lengths[0] or 0) / (lengths[1] or 1) - 1) > _AS_LONG:
             continue
-        more, less = (pick(series.value[at], counterpart.value[in_other]) for pick in (np.maximum, np.minimum))
-        if (more > _DIFFERENT * less + 1).mean() > 0.5:
+        pair = series.value[at], counterpart.value[in_other]
+        more, less = (pick(*pair) for pick in (np.maximum, np.minimum))
+        sums = sorted(float(values.sum()) for values in pair)
+        if (more > _DIFFERENT * less + 1).mean() > 0.5 or sums[1] > _DIFFERENT * sums[0] + len(at):
             return True
     return False
 
@@ -268,6 +268,13 @@ def _of_volume(recorded: Recorded, volume: str) -> Recorded:
 def _from(recorded: Recorded, start_s: float, *, clocked: bool) -> Recorded:
     """A recording without times, from a moment on."""
     return replace(recorded.shifted(start_s), clocked=clocked)
+
+
+def _aligned(placed: Mapping[str, Recorded], counted: Mapping[str, Recorded]) -> dict[str, Recorded]:
+    """All recordings, those without times from the first moment of the others on."""
+    start_s = extent_s(placed.values())[0] if placed else 0.0
+    moved = {name: _from(recording, start_s, clocked=bool(placed)) for name, recording in counted.items()}
+    return {**placed, **moved}
 
 
 def _groups(placed: Mapping[str, Recorded], *, together: bool) -> Iterator[tuple[str, dict[str, Recorded]]]:

@@ -120,6 +120,11 @@ def told_of_tpcc_mysql(line: str) -> float | None:
     return None if matched is None else float(matched["t"])
 
 
+def begins_tpcc_mysql(line: str) -> bool:
+    """Whether a line is in the first ones that tpcc-mysql prints."""
+    return "TPC-C Load Generator" in line
+
+
 def parse_tpcc_mysql(text: str) -> Recorded:
     """New orders a second of each interval and their p95 and p99, t_s from the begin of the measurement.
 
