@@ -177,7 +177,9 @@ def calibration_of(scored: Sequence[Outcome]) -> Calibration:
     """Confidences from the recordings that rules were mended on, checked on the others."""
     derived, checked = (counts_of(of_seeds(scored, seeds), seeds) for seeds in (MENDED_ON, CHECKED_ON))
     made = Calibration(
-        source="tests/fixtures/recordings", place="recordings of sar and iostat beside MariaDB", derived=derived
+        source="tests/fixtures/recordings",
+        counted_in="recordings of sar and iostat beside MariaDB",
+        derived=derived,
     )
     inside = [
         low <= made.confidence(kind) <= high

@@ -119,7 +119,7 @@ class Calibration(Record):
     derived: Counts
     checked: Counts | None = None
     agrees: bool | None = None
-    place: str = "volbench's lab"
+    counted_in: str = "volbench's lab"
 
     def confidence(
         self,
@@ -166,7 +166,7 @@ class Calibration(Record):
         """
         alike = checks_key(kind, checks, is_second=is_second)
         name = alike.partition(":")[0]
-        of_kind = [one for key, one in self.derived.checks.items() if key.partition(":")[0] == name]
+        of_kind = [counted for key, counted in self.derived.checks.items() if key.partition(":")[0] == name]
         rate = _sum(self.derived.checks.values()).rate
         for counted in (_sum(of_kind), self.derived.checks.get(alike, _NOTHING)):
             rate = (counted.true + PRIOR_FINDINGS * rate) / (counted.findings + PRIOR_FINDINGS)
@@ -198,7 +198,7 @@ class Calibration(Record):
             such = "findings with as many checks"
         if not counted.findings:
             counted, such = self.derived.kinds.get(kind, _NOTHING), "such findings"
-        text = f"{counted.true} of {counted.findings} {such} were true in {self.place}"
+        text = f"{counted.true} of {counted.findings} {such} were true in {self.counted_in}"
         new = None if self.checked is None else self.checked.kinds.get(kind)
         if self.agrees and new is not None:
             text += f", {new.true} of {new.findings} in its other runs, which confirm it"
@@ -237,7 +237,7 @@ def evidence_kind(kind: Kind, decided_by: Evidence, *, is_second: bool = False) 
 def _sum(counts: Iterable[Counted]) -> Counted:
     """All of them together."""
     listed = list(counts)
-    return Counted(true=sum(one.true for one in listed), findings=sum(one.findings for one in listed))
+    return Counted(true=sum(item.true for item in listed), findings=sum(item.findings for item in listed))
 
 
 def checks_key(kind: Kind, checks: Sequence[bool | None], *, is_second: bool = False) -> str:

@@ -15,14 +15,14 @@ STAYS_CELLS = 2
 """Cells at the end, from which on a cause that they all show and no earlier one has begun and stayed."""
 
 
-def comes_and_goes(found: Sequence[bool]) -> Objection | None:
+def comes_and_goes(is_shown: Sequence[bool]) -> Objection | None:
     """What speaks against a cause that acts all along and shows in some cells; None where nothing does.
 
     Args:
-        found: whether each cell shows it, in the order in which they ran.
+        is_shown: whether each cell shows it, in the order in which they ran.
     """
-    number, cells = sum(found), len(found)
-    stays = number >= STAYS_CELLS and all(found[cells - number :])
+    number, cells = sum(is_shown), len(is_shown)
+    stays = number >= STAYS_CELLS and all(is_shown[cells - number :])
     if cells < 2 or number > SHOWN_BY_MOST * cells or stays or number == 0:
         return None
     text = f"it comes and goes between {cells} equal cells: only {number} {'shows' if number == 1 else 'show'} it"

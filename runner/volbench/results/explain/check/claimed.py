@@ -29,11 +29,11 @@ _LOCKS = ("row_locks", "table_locks")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Part:
+class _Phase:
     """Intervals in which transactions are alike, shape (buckets,): how many ended, and how long one took.
 
     Args:
-        intervals: of the part.
+        intervals: of the phase.
         ended_per_s: summed over its intervals.
         mean_ms: of a transaction.
         queued_ms: of it, in the queue for CPUs.
@@ -62,21 +62,21 @@ def claimed_quantile(
     recorded = recorded_ms(case, level)
     if inside.all() or not inside.any():
         inside = np.ones(len(case.grid), dtype=np.bool_)
-    parts = _parts(case, inside)
-    if recorded is None or not parts:
+    phases = _phases(case, inside)
+    if recorded is None or not phases:
         return None
     queue = _QueueTimes.of(case, inside)
     levels = []
-    for part in parts:
-        is_claimed = bool(inside[part.intervals].all())
-        times_ms = _times_ms(case, part, wait_time) if is_claimed else np.full(len(case.grid), part.mean_ms)
-        for number in np.flatnonzero(part.intervals):
-            levels += [*_levels_of(case, part, int(number), times_ms, queue, waits if is_claimed else "counted")]
+    for phase in phases:
+        is_claimed = bool(inside[phase.intervals].all())
+        times_ms = _times_ms(case, phase, wait_time) if is_claimed else np.full(len(case.grid), phase.mean_ms)
+        for number in np.flatnonzero(phase.intervals):
+            levels += [*_levels_of(case, phase, int(number), times_ms, queue, waits if is_claimed else "counted")]
     rebuilt = rebuilt_quantile(_together(levels), level)
     return None if rebuilt is None else Quantile(recorded_ms=recorded, rebuilt_ms=rebuilt)
 
 
-def _parts(case: Case, inside: Mask) -> list[_Part]:
+def _phases(case: Case, inside: Mask) -> list[_Phase]:
     """The finding's time and the rest; empty where nothing ended in one of them, or its mean time is not known.
 
     Pieces overlap: what waits for a CPU is in a statement, or between two. So they are not more than the clients'
@@ -85,14 +85,14 @@ def _parts(case: Case, inside: Mask) -> list[_Part]:
     tps = case.at(Client.tps)
     if tps is None:
         return []
-    parts = []
+    phases = []
     for intervals in (inside, ~inside) if not inside.all() else (inside,):
         ended = float(np.nansum(tps[intervals]))
         mean_ms = _mean_ms(case, tps, intervals, ended) if ended > 0 else None
         if not mean_ms:
             return []
-        parts.append(
-            _Part(
+        phases.append(
+            _Phase(
                 intervals=intervals,
                 ended_per_s=ended,
                 mean_ms=mean_ms,
@@ -100,7 +100,7 @@ def _parts(case: Case, inside: Mask) -> list[_Part]:
                 waits=operations_of(case, intervals) / ended,
             )
         )
-    return _no_longer_than_clients(case, parts)
+    return _no_longer_than_clients(case, phases)
 
 
 def _mean_ms(case: Case, tps: Floats, intervals: Mask, ended: float) -> float | None:
@@ -113,15 +113,15 @@ def _mean_ms(case: Case, tps: Floats, intervals: Mask, ended: float) -> float | 
     return 1000 * (float(np.nansum(case.budget.statement_s[intervals])) + busy) / ended
 
 
-def _no_longer_than_clients(case: Case, parts: list[_Part]) -> list[_Part]:
+def _no_longer_than_clients(case: Case, phases: list[_Phase]) -> list[_Phase]:
     whole_ms = case.latency_ms.get("latency_ms_mean")
-    ended = sum(part.ended_per_s for part in parts)
+    ended = sum(phase.ended_per_s for phase in phases)
     if whole_ms is None or not ended:
-        return parts
+        return phases
     if whole_ms <= 0:  # what took no time has no p95
         return []
-    factor = min(1.0, whole_ms * ended / sum(part.ended_per_s * part.mean_ms for part in parts))
-    return [replace(part, mean_ms=factor * part.mean_ms) for part in parts]
+    factor = min(1.0, whole_ms * ended / sum(phase.ended_per_s * phase.mean_ms for phase in phases))
+    return [replace(phase, mean_ms=factor * phase.mean_ms) for phase in phases]
 
 
 def _together(levels: Sequence[Level]) -> list[Level]:
@@ -136,18 +136,18 @@ def _together(levels: Sequence[Level]) -> list[Level]:
     ]
 
 
-def _times_ms(case: Case, part: _Part, wait_time: WaitTime) -> Floats:
-    """Time of a transaction in each interval, as the seconds of `wait_time` vary, with the part's mean."""
-    times_ms = np.full(len(case.grid), part.mean_ms)
+def _times_ms(case: Case, phase: _Phase, wait_time: WaitTime) -> Floats:
+    """Time of a transaction in each interval, as the seconds of `wait_time` vary, with the phase's mean."""
+    times_ms = np.full(len(case.grid), phase.mean_ms)
     tps, seconds = case.at(Client.tps), _seconds_of_claim(case, wait_time)
     if tps is None or seconds is None:
         return times_ms
-    with_seconds = part.intervals & np.isfinite(seconds) & (np.nan_to_num(tps) > 0)
+    with_seconds = phase.intervals & np.isfinite(seconds) & (np.nan_to_num(tps) > 0)
     seconds_sum = float(seconds[with_seconds].sum())
     if seconds_sum <= 0:
         return times_ms
     per_transaction_s = seconds_sum / float(tps[with_seconds].sum())
-    claimed_ms = min(part.mean_ms, 1000 * per_transaction_s)
+    claimed_ms = min(phase.mean_ms, 1000 * per_transaction_s)
     times_ms[with_seconds] += claimed_ms * (seconds[with_seconds] / tps[with_seconds] / per_transaction_s - 1)
     return times_ms
 
@@ -169,7 +169,7 @@ def _seconds_of_claim(case: Case, wait_time: WaitTime) -> Floats | None:
 
 
 def _levels_of(
-    case: Case, part: _Part, number: int, times_ms: Floats, queue: _QueueTimes, waits: Waits
+    case: Case, phase: _Phase, number: int, times_ms: Floats, queue: _QueueTimes, waits: Waits
 ) -> Iterator[Level]:
     """Yield the transactions of one interval: those of a queue as old as it is, or all alike."""
     tps = case.at(Client.tps)
@@ -180,11 +180,11 @@ def _levels_of(
     for age_ms in ages_ms:
         yield Level(transactions=transactions / len(ages_ms), mean_ms=age_ms, waits=EVEN)
     if not ages_ms:
-        queued_share = min(1.0, part.queued_ms / part.mean_ms)
+        queued_share = min(1.0, phase.queued_ms / phase.mean_ms)
         yield Level(
             transactions=transactions,
             mean_ms=float(times_ms[number]),
-            waits=EVEN if waits == "even" else part.waits,
+            waits=EVEN if waits == "even" else phase.waits,
             queued_share=1.0 if waits == "queue for CPUs" else queued_share,
         )
 

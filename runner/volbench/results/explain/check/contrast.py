@@ -36,13 +36,13 @@ def contrast_objections(
     iops, mib_per_s = rates["iops"], rates["throughput"]
     if not iops or not mib_per_s:
         return
-    other: Resource = "throughput" if resource == "iops" else "iops"
+    second: Resource = "throughput" if resource == "iops" else "iops"
     mix, size_kib = mix_of(device, inside), mib_per_s * KIB_PER_MIB / iops
     for load in loads:
         low, high = sorted((load.size_kib, size_kib))
         if mix is None or load.mix != mix or high < SIZES_APART * low or load.of(resource) <= MOVED_ABOVE * level:
             continue
-        both = load.of(other) > MOVED_ABOVE * (rates[other] or 0.0)
+        both = load.of(second) > MOVED_ABOVE * (rates[second] or 0.0)
         if both and not load.follows:
             continue
         text = (
@@ -104,7 +104,10 @@ def _queue(device: Device, inside: Mask) -> float | None:
 
 
 def _rates(device: Device, inside: Mask) -> dict[Resource, float | None]:
-    return {one: None if (values := device.carried(one)) is None else median(values[inside]) for one in RESOURCES}
+    return {
+        resource: None if (values := device.carried(resource)) is None else median(values[inside])
+        for resource in RESOURCES
+    }
 
 
 def _when(load: ContrastLevel) -> str:

@@ -29,7 +29,7 @@ def distance_objections(case: Case, cause: Cause, inside: Mask) -> Iterator[Obje
         inside: its intervals, shape (buckets,).
     """
     trips, delay = case.at(PerformanceSchema.statements_per_s), case.at(Tasks.run_delay_s_per_s, CELL)
-    trip_ms = next((one.value for one in cause.evidence if one.metric == "round_trip_ms"), None)
+    trip_ms = next((row.value for row in cause.evidence if row.metric == "round_trip_ms"), None)
     rate = None if trips is None else mean(trips[inside])
     if not isinstance(trip_ms, int | float) or not rate:
         return

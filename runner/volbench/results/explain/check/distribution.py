@@ -35,9 +35,9 @@ def distribution_of(case: Case, inside: Mask | None, level: float) -> Quantile |
     """
     recorded = recorded_ms(case, level)
     everything = np.ones(len(case.grid), dtype=np.bool_)
-    parts = [everything] if inside is None or inside.all() or not inside.any() else [inside, ~inside]
-    levels = [found for part in parts if (found := _level(case, part)) is not None]
-    rebuilt = rebuilt_quantile(levels, level) if len(levels) == len(parts) else None
+    phases = [everything] if inside is None or inside.all() or not inside.any() else [inside, ~inside]
+    levels = [alike for phase in phases if (alike := _level(case, phase)) is not None]
+    rebuilt = rebuilt_quantile(levels, level) if len(levels) == len(phases) else None
     if recorded is None or rebuilt is None:
         return None
     return Quantile(recorded_ms=recorded, rebuilt_ms=rebuilt)
@@ -45,12 +45,14 @@ def distribution_of(case: Case, inside: Mask | None, level: float) -> Quantile |
 
 def recorded_ms(case: Case, level: float) -> float | None:
     """A quantile of all transactions: the step's own, or else of those of its intervals together."""
-    whole = case.latency_ms.get(f"latency_ms_p{100 * level:g}")
+    of_step = case.latency_ms.get(f"latency_ms_p{100 * level:g}")
     tps = case.at(Client.tps)
-    if whole is not None or tps is None:
-        return whole
-    known = {at: values for at, name in _BY_INTERVAL.items() if (values := case.at(name)) is not None}
-    return pooled_quantile(tps * case.grid.width_s, known, level) if max(known, default=0.0) >= level else None
+    if of_step is not None or tps is None:
+        return of_step
+    by_level = {at: values for at, name in _BY_INTERVAL.items() if (values := case.at(name)) is not None}
+    if max(by_level, default=0.0) < level:
+        return None
+    return pooled_quantile(tps * case.grid.width_s, by_level, level)
 
 
 def slowest_of(case: Case) -> Quantile | None:
@@ -78,48 +80,48 @@ def stood_still_s(case: Case) -> float:
     return float((tps == 0).sum()) * case.grid.width_s
 
 
-def _level(case: Case, part: Mask) -> Level | None:
+def _level(case: Case, intervals: Mask) -> Level | None:
     """Transactions of some intervals: how many ended, how long one took, how often one waited."""
     tps = case.at(Client.tps)
-    ended = 0.0 if tps is None else float(np.nansum(tps[part]))
+    ended = 0.0 if tps is None else float(np.nansum(tps[intervals]))
     if tps is None or ended <= 0:
         return None
-    queued_ms = 1000 * seconds_of(case, Tasks.run_delay_s_per_s, part) / ended
-    mean_ms = little_ms(case.threads, tps[part]) if case.rate is None and case.threads else None
+    queued_ms = 1000 * seconds_of(case, Tasks.run_delay_s_per_s, intervals) / ended
+    mean_ms = little_ms(case.threads, tps[intervals]) if case.rate is None and case.threads else None
     if mean_ms is None and case.budget is not None:
-        statements_ms = 1000 * float(np.nansum(case.budget.statement_s[part])) / ended
-        mean_ms = statements_ms + queued_ms + 1000 * seconds_of(case, Tasks.cpus_used, part) / ended
+        statements_ms = 1000 * float(np.nansum(case.budget.statement_s[intervals])) / ended
+        mean_ms = statements_ms + queued_ms + 1000 * seconds_of(case, Tasks.cpus_used, intervals) / ended
     whole_ms = case.latency_ms.get("latency_ms_mean")
-    if whole_ms is not None and (mean_ms is None or (part.all() and whole_ms < mean_ms)):
+    if whole_ms is not None and (mean_ms is None or (intervals.all() and whole_ms < mean_ms)):
         mean_ms = whole_ms  # pieces overlap: what waits for a CPU is in a statement, or between two
     if not mean_ms:
         return None
-    waits = 1.0 if queued_ms >= CPU_PART_MIN * mean_ms else operations_of(case, part) / ended
+    waits = 1.0 if queued_ms >= CPU_PART_MIN * mean_ms else operations_of(case, intervals) / ended
     return Level(transactions=ended * case.grid.width_s, mean_ms=mean_ms, waits=waits)
 
 
-def waits_of_transaction(case: Case, part: Mask) -> float | None:
+def waits_of_transaction(case: Case, intervals: Mask) -> float | None:
     """How often a transaction waits for files, one wait after the other; None where all share a CPU's queue.
 
     Args:
         case: the step.
-        part: intervals, shape (buckets,).
+        intervals: shape (buckets,).
     """
     tps = case.at(Client.tps)
-    ended = 0.0 if tps is None else float(np.nansum(tps[part]))
-    queued = seconds_of(case, Tasks.run_delay_s_per_s, part)
-    if ended <= 0 or (case.threads and queued >= CPU_PART_MIN * case.threads * int(part.sum())):
+    ended = 0.0 if tps is None else float(np.nansum(tps[intervals]))
+    queued = seconds_of(case, Tasks.run_delay_s_per_s, intervals)
+    if ended <= 0 or (case.threads and queued >= CPU_PART_MIN * case.threads * int(intervals.sum())):
         return None
-    return operations_of(case, part) / ended
+    return operations_of(case, intervals) / ended
 
 
-def seconds_of(case: Case, metric: NamedMetric, part: Mask) -> float:
+def seconds_of(case: Case, metric: NamedMetric, intervals: Mask) -> float:
     """Seconds a second of the cell's tasks, summed over some intervals; 0 where nobody counts them."""
     column = case.at(metric, CELL)
-    return 0.0 if column is None else float(np.nansum(column[part]))
+    return 0.0 if column is None else float(np.nansum(column[intervals]))
 
 
-def operations_of(case: Case, part: Mask) -> float:
+def operations_of(case: Case, intervals: Mask) -> float:
     """Reads and syncs of the server's files: a transaction waits for them one after the other."""
     flows = (server_flow(case.grid, "read"), server_flow(case.grid, "sync"))
-    return sum(float(np.nansum(flow.rate[part])) for flow in flows if flow is not None)
+    return sum(float(np.nansum(flow.rate[intervals])) for flow in flows if flow is not None)

@@ -38,11 +38,11 @@ def group_objections(case: Case, cause: Cause, inside: Mask) -> Iterator[Objecti
         flow = cgroup_flow(case.grid, direction, device.entity)
         for resource, maximum in configured_limits(case.grid, direction).items():
             sent = None if flow is None else flow.rate if resource == "iops" else flow.mib_per_s
-            given = device.carried(resource)
-            if sent is None or given is None:
+            carried = device.carried(resource)
+            if sent is None or carried is None:
                 continue
             is_set = float(np.isfinite(maximum[inside]).mean())
-            may, did, in_all = (mean(values[inside]) or 0.0 for values in (maximum, sent, given))
+            may, did, in_all = (mean(values[inside]) or 0.0 for values in (maximum, sent, carried))
             if is_set < SET_MIN or abs(did - may) > MET * may or did < SENT_MIN * in_all:
                 continue
             text = (

@@ -43,11 +43,11 @@ def instance_objections(case: Case, cause: Cause) -> Iterator[Objection]:
 
 def _stated(cause: Cause) -> tuple[Resource | None, float | None]:
     """The level that lies at the instance's figure, and of what; none where no figure is stated."""
-    if not any(one.metric == "instance_figure" for one in cause.evidence):
+    if not any(row.metric == "instance_figure" for row in cause.evidence):
         return None, None
-    for one in cause.evidence:
-        if one.metric in ("iops", "throughput", "baseline") and isinstance(one.value, int | float):
-            return ("iops" if one.unit == "1/s" else "throughput"), float(one.value)
+    for row in cause.evidence:
+        if row.metric in ("iops", "throughput", "baseline") and isinstance(row.value, int | float):
+            return ("iops" if row.unit == "1/s" else "throughput"), float(row.value)
     return None, None
 
 
@@ -87,19 +87,15 @@ def _other_volumes(case: Case, resource: Resource, level: float) -> Iterator[Obj
         for entity in case.grid.entities(*metric.of(device.source))
         if _DISK.fullmatch(entity) and entity != device.entity
     }
-    others = [_carried(case, entity, resource) for entity in sorted(entities)]
-    beside = (
-        median(np.nansum([one for one in others if one is not None], axis=0))
-        if any(one is not None for one in others)
-        else None
-    )
-    if beside is None or near_figure(case.instance, resource, level + beside) is not None:
+    columns = [column for entity in sorted(entities) if (column := _carried(case, entity, resource)) is not None]
+    carried = median(np.nansum(columns, axis=0)) if columns else None
+    if carried is None or near_figure(case.instance, resource, level + carried) is not None:
         return
     text = (
-        f"the host's other volumes carried {amount(beside, resource)} meanwhile, so that all together gave"
-        f" {amount(level + beside, resource)}"
+        f"the host's other volumes carried {amount(carried, resource)} meanwhile, so that all together gave"
+        f" {amount(level + carried, resource)}"
     )
-    yield Objection(law="sufficiency", text=text, claimed=level, recorded=level + beside)
+    yield Objection(law="sufficiency", text=text, claimed=level, recorded=level + carried)
 
 
 def _carried(case: Case, entity: str, resource: Resource) -> Floats | None:

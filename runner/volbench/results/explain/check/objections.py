@@ -76,17 +76,17 @@ class _Named:
 
     def value(self, metric: str) -> float | None:
         """A number of the finding's evidence."""
-        found = (one.value for one in self.cause.evidence if one.metric == metric)
-        return next((float(one) for one in found if isinstance(one, int | float)), None)
+        values = (row.value for row in self.cause.evidence if row.metric == metric)
+        return next((float(value) for value in values if isinstance(value, int | float)), None)
 
     @property
     def within(self) -> Mask:
         """Its intervals without those at its edges, which lie partly before or after it, or the load."""
-        beside = np.ones(len(self.inside), dtype=np.bool_)
-        beside[:1] = beside[-1:] = False
-        beside[1:] &= self.inside[:-1]
-        beside[:-1] &= self.inside[1:]
-        return self.inside & beside
+        is_enclosed = np.ones(len(self.inside), dtype=np.bool_)
+        is_enclosed[:1] = is_enclosed[-1:] = False
+        is_enclosed[1:] &= self.inside[:-1]
+        is_enclosed[:-1] &= self.inside[1:]
+        return self.inside & is_enclosed
 
     @property
     def is_bounded(self) -> bool:
@@ -104,7 +104,7 @@ def objections(case: Case, cause: Cause, claims: frozenset[Claim]) -> tuple[Obje
     """
     middle = case.grid.t_s - case.grid.width_s / 2
     named = _Named(case=case, cause=cause, inside=(middle > cause.window_s[0]) & (middle <= cause.window_s[1]))
-    return tuple(one for claim in sorted(claims) for one in _LOOKS[claim](named))
+    return tuple(objection for claim in sorted(claims) for objection in _LOOKS[claim](named))
 
 
 def _limit(named: _Named) -> Iterator[Objection]:
@@ -134,7 +134,7 @@ def _contrast(named: _Named) -> Iterator[Objection]:
         if level is not None and device is not None:
             loads = [*levels_of(case.size_contrasts)]
             yield from contrast_objections(resource, level, device, named.inside, loads)
-        below = next((one for one in case.disk_limits if one.plateau.resource == resource), None)
+        below = next((item for item in case.disk_limits if item.plateau.resource == resource), None)
         disks = None if below is None else device_of_disks(case.grid, below.disks)
         if of_disks is not None and below is not None and disks is not None:
             loads = [*levels_of_disks(case.size_contrasts, below.disks)]
@@ -148,7 +148,7 @@ def _claimed(named: _Named) -> Iterator[tuple[Resource, float, Floats]]:
         values = _carried(named, resource, level)
         if level is not None and values is not None:
             yield resource, level, values
-        below = next((one for one in named.case.disk_limits if one.plateau.resource == resource), None)
+        below = next((item for item in named.case.disk_limits if item.plateau.resource == resource), None)
         if of_disks is not None and below is not None:
             yield resource, of_disks, below.carried
 
@@ -174,7 +174,7 @@ def _carried(named: _Named, resource: Resource, level: float | None) -> Floats |
     if device is None or level is None:
         return None
     levels = (*named.case.limits, *named.case.likely_limits)
-    direction = next((one.direction for one in levels if one.resource == resource and one.level == level), None)
+    direction = next((item.direction for item in levels if item.resource == resource and item.level == level), None)
     if direction is not None:
         view = device.only(direction)
         return None if view is None else view.carried(resource)
@@ -224,7 +224,7 @@ def _latency(named: _Named) -> Iterator[Objection]:
 
 def _no_limit(named: _Named) -> Iterator[Objection]:
     """A latency that is there all along is told from a limit, or it is not sure."""
-    if named.cause.one_of_two or any(one.suggests for one in _latency(named)):
+    if named.cause.one_of_two or any(objection.suggests for objection in _latency(named)):
         return
     objection = undecided_limit(named.case, named.within)
     if objection is not None:
@@ -352,13 +352,13 @@ def _own_cpu(named: _Named) -> Iterator[Objection]:
         yield Objection(law="sufficiency", text=text, claimed=1.0, recorded=0.0, refutes=False)
         return
     used, waited = mean(use.used) or 0.0, mean(use.delay) or 0.0
-    wanted = OWN_CPU_PART * (named.cause.share or limit.CPU_SHARE_MIN) * sessions
-    if used + waited < wanted:
+    needed = OWN_CPU_PART * (named.cause.share or limit.CPU_SHARE_MIN) * sessions
+    if used + waited < needed:
         text = (
             f"the server used {number(used)} CPUs and waited for {number(waited)} more, of {number(sessions)}"
             " sessions that are said to wait for CPUs"
         )
-        yield Objection(law="sufficiency", text=text, claimed=wanted, recorded=used + waited)
+        yield Objection(law="sufficiency", text=text, claimed=needed, recorded=used + waited)
 
 
 def _innocent(named: _Named) -> Iterator[Objection]:
@@ -391,13 +391,13 @@ def _slowest(named: _Named) -> Iterator[Objection]:
 def _tail(named: _Named, of_what: str) -> Iterator[Objection]:
     """A tail that is many times what the claimed pieces rebuild has another cause."""
     for level in (0.99, 0.95):
-        found = distribution_of(named.case, None, level)
-        if found is not None and found.is_beyond:
+        tail = distribution_of(named.case, None, level)
+        if tail is not None and tail.is_beyond:
             text = (
-                f"p{100 * level:.0f} is {number(found.recorded_ms)} ms, and {of_what} rebuild"
-                f" {number(found.rebuilt_ms)} ms: something rare and long is not among them"
+                f"p{100 * level:.0f} is {number(tail.recorded_ms)} ms, and {of_what} rebuild"
+                f" {number(tail.rebuilt_ms)} ms: something rare and long is not among them"
             )
-            yield Objection(law="acquittal", text=text, claimed=found.rebuilt_ms, recorded=found.recorded_ms)
+            yield Objection(law="acquittal", text=text, claimed=tail.rebuilt_ms, recorded=tail.recorded_ms)
             return
 
 
@@ -408,7 +408,7 @@ def _episode(named: _Named) -> Iterator[Objection]:
     if tps is None or not named.is_bounded or named.cause.decided_by == "counted":
         return
     rate, usual = median(tps[inside]), median(tps[~inside])
-    late, early = (None if p95 is None else median(p95[part]) for part in (inside, ~inside))
+    late, early = (None if p95 is None else median(p95[mask]) for mask in (inside, ~inside))
     if rate is None or not usual or late is None or not early or (mean(tps[inside]) or 0) < SAME_RATE * usual:
         return
     if rate >= SAME_RATE * usual and late <= SAME_LATENCY * early:

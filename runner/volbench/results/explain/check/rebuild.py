@@ -62,13 +62,13 @@ def rebuilt_quantile(levels: Sequence[Level], level: float) -> float | None:
     A gamma variable's distribution function is that of Wilson and Hilferty (PNAS 17, 1931): its cube root is nearly
     normal.
     """
-    total = sum(one.transactions for one in levels)
+    total = sum(alike.transactions for alike in levels)
     if total <= 0:
         return None
-    low, high = 0.0, 100 * max(one.mean_ms for one in levels)
+    low, high = 0.0, 100 * max(alike.mean_ms for alike in levels)
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        below = sum(one.transactions * _share_below(middle, one) for one in levels) / total
+        below = sum(alike.transactions * _share_below(middle, alike) for alike in levels) / total
         low, high = (middle, high) if below < level else (low, middle)
     return (low + high) / 2
 
@@ -105,12 +105,12 @@ def weighted_median(values: Floats, weights: Floats) -> float | None:
     Args:
         values, weights: shape (buckets,); a bucket without either does not count.
     """
-    known = np.isfinite(values) & (np.nan_to_num(weights) > 0)
-    if not known.any():
+    counts = np.isfinite(values) & (np.nan_to_num(weights) > 0)
+    if not counts.any():
         return None
-    order = np.argsort(values[known])
-    reached = np.cumsum(weights[known][order])
-    return float(values[known][order][int(np.searchsorted(reached, reached[-1] / 2))])
+    order = np.argsort(values[counts])
+    reached = np.cumsum(weights[counts][order])
+    return float(values[counts][order][int(np.searchsorted(reached, reached[-1] / 2))])
 
 
 def served_at_least(values: Floats, inside: Mask, samples: int) -> float | None:
@@ -126,8 +126,8 @@ def served_at_least(values: Floats, inside: Mask, samples: int) -> float | None:
         return None
     sums = np.convolve(np.where(inside, values, 0.0), np.ones(samples), "valid")
     counts = np.convolve(inside.astype(float), np.ones(samples), "valid")
-    whole = counts > samples - 0.5
-    return float(sums[whole].max()) / samples if whole.any() else None
+    is_full = counts > samples - 0.5
+    return float(sums[is_full].max()) / samples if is_full.any() else None
 
 
 def spread_of_logarithm(values: Floats) -> float:
@@ -151,21 +151,21 @@ def foreign_part(foreign: Floats, total: Floats, inside: Mask) -> float | None:
     return float(foreign[both].sum()) / done if done > 0 else None
 
 
-def pooled_quantile(weights: Floats, known: dict[float, Floats], level: float) -> float | None:
+def pooled_quantile(weights: Floats, by_level: dict[float, Floats], level: float) -> float | None:
     """A quantile of all transactions together, of quantiles of each interval; None where they are not known.
 
     Args:
         weights: transactions of each interval, shape (buckets,).
-        known: by level, the quantiles of each interval in ms, shape (buckets,), NaN where nothing ended.
+        by_level: the quantiles of each interval in ms, shape (buckets,), NaN where nothing ended.
         level: of the quantile that is wanted.
 
     Between two known quantiles the logarithm of the time is taken to be even; what lies below the lowest one, or
     above the highest one, counts as that one.
     """
-    levels = sorted(known)
+    levels = sorted(by_level)
     if not levels:
         return None
-    columns = np.log(np.maximum(np.stack([known[one] for one in levels]), 1e-6))
+    columns = np.log(np.maximum(np.stack([by_level[key] for key in levels]), 1e-6))
     usable = np.isfinite(columns).all(axis=0) & np.isfinite(weights) & (weights > 0)
     if not usable.any():
         return None

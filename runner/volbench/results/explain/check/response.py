@@ -35,15 +35,15 @@ def volume_share_max(response: Response | NoResponse | None, cells: Sequence[Cel
     slopes = {slope.term: slope for slope in response.slopes}
     shares = []
     for cell in cells:
-        found = cell if set(cell.awaits_ms) <= set(slopes) else with_one_log(cell)
-        terms = [term for term in found.awaits_ms if term in slopes or not term.endswith("_sync")]
+        samples = cell if set(cell.awaits_ms) <= set(slopes) else with_one_log(cell)
+        terms = [term for term in samples.awaits_ms if term in slopes or not term.endswith("_sync")]
         if any(term not in slopes or slopes[term].is_held for term in terms):
             return None
-        used = np.isfinite(found.latency_ms) & (found.finished > 0)
+        used = np.isfinite(samples.latency_ms) & (samples.finished > 0)
         if not used.any():
             continue
-        latency_ms = float(np.average(found.latency_ms[used], weights=found.finished[used]))
-        waits_ms = sum(_cost_max(slopes[term]) * float(np.nanmean(found.awaits_ms[term])) for term in terms)
+        latency_ms = float(np.average(samples.latency_ms[used], weights=samples.finished[used]))
+        waits_ms = sum(_cost_max(slopes[term]) * float(np.nanmean(samples.awaits_ms[term])) for term in terms)
         shares.append(min(1.0, waits_ms / latency_ms))
     return max(shares, default=None)
 

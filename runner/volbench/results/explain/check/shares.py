@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-WHOLE = 1.0
+TOTAL = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,8 @@ class ShareClaim:
     is_hint: bool = False
 
 
-def divided(claims: Sequence[ShareClaim], *, accounted: float = WHOLE) -> list[float]:
-    """Return the share of each cause; together they are no more than WHOLE, of alternatives the largest.
+def divided(claims: Sequence[ShareClaim], *, accounted: float = TOTAL) -> list[float]:
+    """Return the share of each cause; together they are no more than TOTAL, of alternatives the largest.
 
     Args:
         claims: of all causes of one step, in any order.
@@ -43,12 +43,12 @@ def divided(claims: Sequence[ShareClaim], *, accounted: float = WHOLE) -> list[f
     """
     likely = {claim.alternatives for claim in claims if not claim.is_hint} - {""}
     hints = [claim.is_hint and claim.alternatives not in likely for claim in claims]
-    taken = _together(claim for claim, is_hint in zip(claims, hints, strict=True) if not is_hint)
-    asked = _together(claim for claim, is_hint in zip(claims, hints, strict=True) if is_hint)
-    most = min(WHOLE, max([accounted, *(claim.share for claim in claims)]))
-    part, part_of_hints = _part(taken, most), _part(asked, max(0.0, most - taken))
+    likely_sum = _together(claim for claim, is_hint in zip(claims, hints, strict=True) if not is_hint)
+    hints_sum = _together(claim for claim, is_hint in zip(claims, hints, strict=True) if is_hint)
+    most = min(TOTAL, max([accounted, *(claim.share for claim in claims)]))
+    factor, factor_of_hints = _factor(likely_sum, most), _factor(hints_sum, max(0.0, most - likely_sum))
     return [
-        claim.share * (part_of_hints if is_hint else part) for claim, is_hint in zip(claims, hints, strict=True)
+        claim.share * (factor_of_hints if is_hint else factor) for claim, is_hint in zip(claims, hints, strict=True)
     ]
 
 
@@ -64,5 +64,5 @@ def _together(claims: Iterable[ShareClaim]) -> float:
     return alone + sum(largest.values())
 
 
-def _part(claimed: float, there_is: float) -> float:
-    return 1.0 if claimed <= there_is else there_is / claimed
+def _factor(claimed: float, available: float) -> float:
+    return 1.0 if claimed <= available else available / claimed
