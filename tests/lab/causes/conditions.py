@@ -17,6 +17,8 @@ from explain.conditions import with_values
 FILE = Path(__file__).with_name("conditions.yaml")
 SHAPES_FILE = Path(__file__).with_name("shapes.yaml")
 """Further conditions, whose shapes are drawn at random within classes; loads are those of FILE."""
+UNSEEN_FILE = Path(__file__).with_name("unseen.yaml")
+"""Further conditions, of mechanisms that no rule was written for."""
 SHAPES = ("steady", "step", "ramp", "episode", "periodic")
 FOREVER_S = 1e6
 BEFORE_S = -1.0
@@ -83,7 +85,8 @@ def load_conditions(path: Path = FILE) -> dict[str, Condition]:
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     conditions = dict(content["conditions"])
     if path == FILE:
-        conditions |= yaml.safe_load(SHAPES_FILE.read_text(encoding="utf-8"))["conditions"]
+        for file in (SHAPES_FILE, UNSEEN_FILE):
+            conditions |= yaml.safe_load(file.read_text(encoding="utf-8"))["conditions"]
     return {name: _condition(name, values, content) for name, values in conditions.items()}
 
 

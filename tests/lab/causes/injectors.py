@@ -36,6 +36,9 @@ _PROGRAMS = {
     "fio-seqwrite": ["--rw=write", "--bs=1m", "--iodepth=4"],
     "fio-fsync": ["--rw=randwrite", "--bs=16k", "--iodepth=1", "--fdatasync=1", "--numjobs=16"],
     "fio-few": ["--rw=randread", "--bs=16k", "--iodepth=1", "--rate_iops=700"],
+    "fio-huge": ["--rw=randread", "--bs=4m", "--iodepth=2"],
+    "fio-bursts": ["--rw=randread", "--bs=64k", "--iodepth=32", "--thinktime=1200000", "--thinktime_blocks=400"],
+    "fio-syncs": ["--rw=randwrite", "--bs=64k", "--iodepth=1", "--fdatasync=1", "--numjobs=4"],
     "fio-randrw": ["--rw=randrw", "--bs=8k", "--iodepth=16"],
 }
 
@@ -145,6 +148,10 @@ class Program(Injector):
             "rsync": f"rsync -a --whole-file --fsync {mount}/big {mount}/copy/; rm -r {mount}/copy; {drop}",
             "small-files": f"mkdir -p {mount}/small; for i in $(seq 1 400); do dd if=/dev/zero of={mount}/small/$i"
             f" bs=16k count=1 conv=fsync status=none; done; rm -r {mount}/small",
+            "data-files": f"find {self.volume.mount} -name 'sbtest*.ibd' -exec dd if={{}} of=/dev/null bs=1M"
+            " iflag=direct status=none ';'",
+            "syncs": f"sync -f {mount}; sleep 0.05",
+            "fallocate": f"fallocate -l 64M {mount}/room; rm {mount}/room; sleep 0.1",
             "fstrim": f"fstrim {self.volume.mount}; dd if=/dev/zero of={mount}/hole bs=1M count=64 oflag=direct"
             f" status=none; rm {mount}/hole",
         }

@@ -112,11 +112,11 @@ class ClientQuota(Quota):
 
 
 class FileProbe(Injector):
-    """Injects nothing: times a read and a sync of a file of its own on the volume, some times a second."""
+    """Injects nothing: times a read and a sync of a `file` of its own on the volume, some times a second."""
 
     def prepare(self) -> None:
         """Make the file."""
-        self._file = self.volume.mount / "lab-probe"
+        self._file = self.volume.mount / str(self.spec.get("file", "lab-probe"))
         self._file.write_bytes(bytes(1 << 20))
 
     def on(self) -> None:

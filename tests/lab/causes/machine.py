@@ -71,8 +71,8 @@ class Machine:
         Args:
             spec: `kind` loop, nbdkit, path (a directory of the disk or below `place`, no volume) or fuse (the same
                 below bindfs); `mount_options`; of nbdkit `shaped` (shapes.c), or `rdelay_ms`, `wdelay_ms` and
-                `rate_mib`, set when the load begins; of fuse `read_mib`, `read_ms` and `sync_ms`; of loop and
-                nbdkit `split_kib`, the largest operation that the kernel sends.
+                `rate_mib`, set when the load begins; of fuse `read_mib`, `read_ms` and `sync_ms`, of files whose
+                path has `slow_file`; of loop and nbdkit `split_kib`, the largest operation that the kernel sends.
         """
         if spec["kind"] == "path":
             return self._open_path(Path(spec["place"]) if "place" in spec else self.root)
@@ -114,9 +114,10 @@ class Machine:
         source = self._open_path(self.root)
         self.mount.mkdir(parents=True, exist_ok=True)
         library = self.cache / "delays.so"
-        if not library.exists():
+        if not library.exists() or library.stat().st_mtime < _DELAYS_SOURCE.stat().st_mtime:
             run("gcc", "-shared", "-fPIC", "-O2", "-o", str(library), str(_DELAYS_SOURCE), "-ldl")
         waits = {name: str(round(1000 * float(spec[key]))) for key, name in _FUSE_DELAYS.items() if key in spec}
+        waits |= {"SLOW_FILE": str(spec["slow_file"])} if "slow_file" in spec else {}
         command = ["bindfs", "-f", "--multithreaded"]
         if "read_mib" in spec:
             command.append(f"--read-rate={round(float(spec['read_mib']) * 2**20)}")

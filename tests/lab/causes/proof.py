@@ -86,6 +86,7 @@ def prove(expected: Sequence[Mapping[str, Any]], evidence: Evidence) -> Proof:
 
 def _limit(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
     limit = float(row["limit"]) if "limit" in row else float(row["limit_mib"]) * MIB
+    limit *= float(row.get("times", 1.0))  # of one that alternates: its mean
     after_s = float(row.get("after_s", 0.0))  # of a ramp: when it has its value
     phases = [(begin_s + after_s, end_s) for begin_s, end_s in evidence.phases]
     observed = rate(evidence, str(row["of"]), phases)
@@ -138,10 +139,11 @@ def _throttled(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, fl
 
 
 def _cpu_wait(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:
-    run, wait = (grown(evidence, f"server.{name}_s")[0] for name in ("run", "wait"))
+    who = str(row.get("of", "server"))
+    run, wait = (grown(evidence, f"{who}.{name}_s")[0] for name in ("run", "wait"))
     share = wait / (run + wait) if run + wait else 0.0
     enough = share >= float(row["ratio_min"])
-    return {"injected_cpu_wait_ratio": share}, [] if enough else [f"the server waited for CPUs in {share:.0%}"]
+    return {"injected_cpu_wait_ratio": share}, [] if enough else [f"the {who} waited for CPUs in {share:.0%}"]
 
 
 def remaining(row: Mapping[str, Any], evidence: Evidence) -> tuple[dict[str, float], list[str]]:

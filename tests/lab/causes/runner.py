@@ -25,6 +25,7 @@ from causes.inside import INSIDE_INJECTORS
 from causes.machine import POLL_S, Machine, Volume, group_of, labelled, write_rate
 from causes.network import NETWORK_INJECTORS, Tcp, remove_rules
 from causes.shapes import SHAPE_INJECTORS
+from causes.unseen import UNSEEN_INJECTORS
 from volbench.measure.execute.cell.progress import read_progress
 
 SETUP_FILE, DONE_FILE, SUITE_FILE = "setup.json", "done.json", "suite.yaml"
@@ -34,7 +35,7 @@ WARMUP_S = 2.0
 RUN_S_MAX = 150
 OLTP_TRIGGER = "transaction"
 LATE_S_MAX = 1.0
-INJECTORS = {**HOST_INJECTORS, **INSIDE_INJECTORS, **NETWORK_INJECTORS, **SHAPE_INJECTORS}
+INJECTORS = {**HOST_INJECTORS, **INSIDE_INJECTORS, **NETWORK_INJECTORS, **SHAPE_INJECTORS, **UNSEEN_INJECTORS}
 SCRIPTS = Path(__file__).with_name("lua")
 
 

@@ -7,6 +7,12 @@
  *   iops, bucket, burst_iops operations a second; with a bucket, burst_iops until so many above iops are spent
  *   cache_mib, drain_mib     writes are free until so many MiB are unwritten, which drain at drain_mib a second
  *   knee, knee_ms            beyond so many operations under way each further one adds knee_ms
+ *   kib_ms                   each KiB of an operation takes so long
+ *   read_rise_ms, write_rise_ms  operations take so much longer with each second
+ *   slice_ms, slice_ops      so many operations pass at once in each slice of time, the next ones wait for the next slice
+ *   seek_ms                  one operation at a time, each takes 0.5 to 1.5 times as long
+ *   turn_ms                  one change between reads and writes at a time, each takes so long
+ *   flush_ms, flush_mib_ms   one flush at a time: so long, and for each MiB written since the last one
  * Beside the control file, FILE.counts has operations delayed and the milliseconds of all delays.
  */
 #define NBDKIT_API_VERSION 2
@@ -24,10 +30,15 @@
 #include <unistd.h>
 
 enum { TAIL_SHARE, TAIL_MS, REGION_SHARE, REGION_MS, STAND_EVERY_MS, STAND_MS, IOPS, BUCKET, BURST_IOPS,
-       CACHE_MIB, DRAIN_MIB, KNEE, KNEE_MS, VALUES };
+       CACHE_MIB, DRAIN_MIB, KNEE, KNEE_MS, KIB_MS, READ_RISE_MS, WRITE_RISE_MS, SLICE_MS, SLICE_OPS, SEEK_MS,
+       TURN_MS, FLUSH_MS, FLUSH_MIB_MS, VALUES };
 static const char *names[VALUES] = { "tail_share", "tail_ms", "region_share", "region_ms", "stand_every_ms",
-    "stand_ms", "iops", "bucket", "burst_iops", "cache_mib", "drain_mib", "knee", "knee_ms" };
+    "stand_ms", "iops", "bucket", "burst_iops", "cache_mib", "drain_mib", "knee", "knee_ms",
+    "kib_ms", "read_rise_ms", "write_rise_ms", "slice_ms", "slice_ops", "seek_ms", "turn_ms", "flush_ms",
+    "flush_mib_ms" };
 static double value[VALUES], begun_ms, credits, next_ms, unwritten_mib, drained_ms, read_ms, counted_ms;
+static double slice_begin_ms, slice_used, arm_free_ms, flush_free_ms, unflushed_mib;
+static int last_was_write;
 static struct timespec changed;
 static char *file, *control;
 static int fd = -1;
@@ -59,7 +70,8 @@ static void read_control(double now) {   /* under the lock */
   if (in) fclose(in);
   begun_ms = next_ms = drained_ms = now;
   credits = value[BUCKET];
-  unwritten_mib = 0;
+  unwritten_mib = unflushed_mib = slice_used = 0;
+  slice_begin_ms = arm_free_ms = flush_free_ms = now;
 }
 
 static void count(double now, double wait) {   /* under the lock */
@@ -74,6 +86,35 @@ static void count(double now, double wait) {   /* under the lock */
   fprintf(out, "%.0f %.3f\n", delayed, delayed_ms);
   fclose(out);
   rename(partial, name);
+}
+
+static void sleep_until(double until) {
+  double rest = until - now_ms();
+  if (rest > 0) {
+    struct timespec t = { (time_t) (rest / 1000), (long) (1e6 * (rest - 1000 * (long) (rest / 1000))) };
+    nanosleep(&t, NULL);
+  }
+}
+
+static double later(double a, double b) { return a > b ? a : b; }
+
+/* When one slice, and one arm, are done with an operation that comes now. Under the lock. */
+static double queued(double now, int is_write) {
+  double until = now, cost = 0;
+  if (value[SLICE_MS] > 0) {
+    if (now >= slice_begin_ms + value[SLICE_MS]) {
+      slice_begin_ms = now - (now - begun_ms) + value[SLICE_MS] * (long) ((now - begun_ms) / value[SLICE_MS]);
+      slice_used = 0;
+    }
+    if (slice_used >= value[SLICE_OPS]) { slice_begin_ms += value[SLICE_MS]; slice_used = 0; }
+    slice_used++;
+    until = later(until, slice_begin_ms);
+  }
+  if (value[SEEK_MS] > 0) cost += value[SEEK_MS] * (0.5 + rand_r(&seed) / (double) RAND_MAX);
+  if (value[TURN_MS] > 0 && is_write != last_was_write) cost += value[TURN_MS];
+  last_was_write = is_write;
+  arm_free_ms = later(arm_free_ms, now) + cost;
+  return later(until, arm_free_ms);
 }
 
 static void wait_for(uint64_t offset, uint32_t bytes, int is_write) {
@@ -109,13 +150,12 @@ static void wait_for(uint64_t offset, uint32_t bytes, int is_write) {
       until += (unwritten_mib - value[CACHE_MIB]) / value[DRAIN_MIB] * 1000;
   }
   if (value[KNEE] > 0 && mine > value[KNEE]) until += value[KNEE_MS] * (mine - value[KNEE]);
+  until += value[KIB_MS] * bytes / 1024 + value[is_write ? WRITE_RISE_MS : READ_RISE_MS] * (now - begun_ms) / 1000;
+  until = later(until, queued(now, is_write));
+  if (is_write) unflushed_mib += bytes / 1048576.0;
   count(now, until - now);
   pthread_mutex_unlock(&lock);
-  double rest = until - now_ms();
-  if (rest > 0) {
-    struct timespec t = { (time_t) (rest / 1000), (long) (1e6 * (rest - 1000 * (long) (rest / 1000))) };
-    nanosleep(&t, NULL);
-  }
+  sleep_until(until);
 }
 
 static int shapes_config(const char *key, const char *text) {
@@ -165,6 +205,14 @@ static int shapes_pwrite(void *handle, const void *buffer, uint32_t bytes, uint6
 
 static int shapes_flush(void *handle, uint32_t flags) {
   (void) handle; (void) flags;
+  double now = now_ms();
+  pthread_mutex_lock(&lock);
+  read_control(now);
+  double until = flush_free_ms = later(flush_free_ms, now) + value[FLUSH_MS] + value[FLUSH_MIB_MS] * unflushed_mib;
+  unflushed_mib = 0;
+  count(now, until - now);
+  pthread_mutex_unlock(&lock);
+  sleep_until(until);
   return fdatasync(fd);
 }
 

@@ -118,6 +118,25 @@ def test_a_limit_that_operations_reach_is_proven_with_the_rate_that_was_counted(
     assert proof.onset_s == 10.0
 
 
+def test_a_limit_that_alternates_is_met_at_its_mean() -> None:
+    """Two seconds of 500 operations, two of 1500."""
+
+    def served(t: float) -> float:
+        return 4000 * (t // 4) + 500 * min(t % 4, 2) + 1500 * max(0.0, t % 4 - 2)
+
+    row = {"kind": "limit", "of": "blkio.loop.Read.ops", "limit": 500}
+    alternating = evidence({"blkio.loop.Read.ops": served}, steady=True)
+    assert prove([{**row, "times": 2}], alternating).injected
+    assert not prove([row], alternating).injected
+
+
+def test_the_load_generators_wait_for_a_cpu_is_its_own() -> None:
+    row = {"kind": "cpu-wait", "ratio_min": 0.5}
+    crowded = evidence({f"client.{name}_s": lambda t: t for name in ("run", "wait")}, steady=True)
+    assert prove([{**row, "of": "client"}], crowded).injected
+    assert not prove([row], crowded).injected
+
+
 def test_a_limit_that_nothing_reached_or_felt_is_not_injected() -> None:
     idle = evidence({"blkio.loop.Read.ops": lambda t: 100 * t}, tps=lambda _: 100)
     proof = prove([{"kind": "limit", "of": "blkio.loop.Read.ops", "limit": 500}], idle)
