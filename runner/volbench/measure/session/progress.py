@@ -107,9 +107,8 @@ def _planned_s(suite: ResolvedSuite, volume: str) -> float:
 class _Activity:
     """What a running cell does now, such as a phase of a step.
 
-    Args:
-        elapsed_s: of the cell.
-        left_s: what the activity still takes at its speed until its latest progress; 0 where that is not known yet.
+    `elapsed_s` is the cell's. `left_s` is what the activity still takes at its speed until its latest progress; 0
+    where that is not known yet.
     """
 
     def __init__(self) -> None:

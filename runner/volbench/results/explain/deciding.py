@@ -51,7 +51,7 @@ def decided(findings: Sequence[Cause], rules: Sequence[Rule], causes: Mapping[st
     """Return the findings that stand, in the order of the rules.
 
     Args:
-        found: what rules found, each with the name of its rule.
+        findings: of the rules, each with the name of its rule.
         rules: in an order as of `in_order`.
         causes: descriptors by name.
     """

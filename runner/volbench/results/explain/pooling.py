@@ -87,7 +87,7 @@ def against(
 
     Args:
         cause: its name.
-        found: by cell that shows it.
+        by_cell: the cause as each cell shows it that does.
         cells: what each cell showed, in the order in which they ran.
         volume_share_max: of the latency, by the load's response; None: not known.
 

@@ -21,7 +21,7 @@ def contrasts_of_cell(loaded: LoadedRun, result: CellResult, cell_grid: Grid) ->
     Args:
         loaded: the run.
         result: of the cell.
-        whole: its series.
+        cell_grid: its series.
     """
     own = tuple(_sampled(result, cell_grid))
     if any(not sampled.follows for sampled in own):

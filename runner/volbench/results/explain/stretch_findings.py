@@ -43,7 +43,7 @@ def with_stretch(findings: Sequence[Cause], stretch: Stretch, descriptors: Mappi
     has a cause.
 
     Args:
-        whole: findings of all of the step.
+        findings: of all of the step.
         stretch: what is named in a part of it.
         descriptors: by name of a cause.
     """

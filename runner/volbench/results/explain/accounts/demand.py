@@ -75,7 +75,7 @@ class Demand:
         locks_s: of the response, waiting for locks.
         outside_s: of the response, outside of statements and without the client's CPU time: the way to the server
             and back. Another volume leaves it as it is.
-        tail: p95 against the mean response time.
+        p95_s: of the response.
         undo_left: growth of the history list over the window, transactions for each that finished; 0 where it is
             not known, as in a window in which nothing left a short list. Purge reads and writes pages for them
             later, which no count of this window has.

@@ -74,7 +74,7 @@ def disk_limits(
 
     Args:
         grid: the aligned series of the step.
-        whole: of all of the cell, for the time without a queue.
+        cell_grid: those of all of the cell, for the time without a queue.
         disks: that carry the volume.
         still: intervals in which the volume stood still, which are no level, shape (buckets,).
         cpu_bound: the CPUs were saturated.

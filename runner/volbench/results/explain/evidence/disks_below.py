@@ -111,7 +111,7 @@ def foreign_io(
     Of the disks' I/O, the server's part is its part of the device's times the device's part of the disks'.
 
     Args:
-        grid, device, direct, copies, whole: see `foreign_flow`.
+        grid, device, direct, copies, cell_grid: see `foreign_flow`.
         below: the disks, where they are known.
     """
     flow = foreign_flow(grid, device, direct=direct, copies=copies, cell_grid=cell_grid)

@@ -166,7 +166,7 @@ def foreign_flow(
         device: the volume on this grid. A network file system counts this host's operations only: None.
         direct: see `allowed_own_reads`.
         copies: see `written_copies`.
-        whole: all of the cell, for what was written to a page cache before; None: nothing is known of it.
+        cell_grid: all of the cell, for what was written to a page cache before; None: nothing is known of it.
     """
     own_reads = allowed_own_reads(grid, device.entity, direct=direct)
     own_writes = allowed_own_writes(grid, device.entity, direct=direct, copies=copies, cell_grid=cell_grid)

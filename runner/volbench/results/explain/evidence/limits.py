@@ -196,7 +196,7 @@ def one_way_plateaus(
     Args:
         t_s: ends of the buckets, shape (buckets,).
         device: the volume on this grid.
-        whole: the volume over all of the cell, for its time without a queue.
+        cell_device: the volume over all of the cell, for its time without a queue.
         cpu_bound: the CPUs were saturated.
     """
     levels: list[Plateau] = []

@@ -83,7 +83,7 @@ def explain_timeline(
         window: the part of the day to explain; None: all of it, or where nothing can be named in that, the episode
             in which the volume was worse than before.
         instance: the vendor's type of the virtual machine; empty: not known.
-        beside: recordings of other timelines, which tell how many clients there were.
+        companions: recordings of other timelines, which tell how many clients there were.
 
     Raises UsageError for a device or a window that it has nothing of.
     """

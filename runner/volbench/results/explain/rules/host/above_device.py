@@ -248,7 +248,7 @@ def set_and_free(maximum: Floats, *, was_read: Mask | None = None) -> tuple[Mask
 
     Args:
         maximum: the limit as it was read at the end of each interval, NaN where there was none.
-        known: intervals in which the group was read, shape (buckets,); None: all. One that was not is neither.
+        was_read: intervals in which the group was read, shape (buckets,); None: all. One that was not is neither.
 
     What passes is counted over an interval, a limit is read at its ends. One that was there at one end only was set
     or taken away in between: that interval is partly both, and is compared with neither.
