@@ -1,6 +1,6 @@
 """Volume profiles with a SPEC's options: from suites/volumes/NAME.yaml to the emulator's configuration.
 
-`profile_schema` defines the files, `profile_files` loads them, `profile_model` makes the daemon's model.
+`schema` defines the files, `files` loads them, `daemon_model` makes the daemon's model.
 The resolver takes, in this order: units (KiB .. TiB), figures, parameters, the row of the instance table, formulas
 from top to bottom; then it evaluates the limits whose `when` is true.
 """

@@ -36,7 +36,7 @@ class Service:
 
 @dataclass(kw_only=True)
 class _Meter:
-    """One limit as it meters; `busy_s` is what operations have charged."""
+    """One limit as the emulator meters it (GCRA); `tat` is the theoretical arrival time of the next operation, in s."""
 
     limit: VolumeLimit
     read_cost: float
