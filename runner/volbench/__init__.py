@@ -23,7 +23,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())  # cli/logs.py set
 
 
 def open(path: str | PathLike[str]) -> Run:  # noqa: A001 - as gzip.open and tarfile.open
-    """The results of the run in a directory; `volbench.api.Run` says what it offers."""
+    """Return the results of the run in a directory; `volbench.api.Run` says what it offers."""
     from volbench.api import open_run  # noqa: PLC0415 - most commands open no run, and this imports pyarrow
 
     return open_run(path)

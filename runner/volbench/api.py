@@ -141,7 +141,7 @@ class Run:
         return self.report.responses
 
     def predict(self, awaits_ms: Mapping[str, float]) -> tuple[Predicted, ...]:
-        """What each load's latency, and a closed loop's rate, would be with other waiting times of the volume.
+        """Return each load's latency, and a closed loop's rate, as they would be with other waiting times.
 
         Args:
             awaits_ms: by term of `responses`, such as {"read": 0.3, "log_sync": 1.0}; others stay as they are.
@@ -151,7 +151,7 @@ class Run:
         return predicted_by(self.report.responses, awaits_ms)
 
     def metrics(self, *, valid_only: bool = True) -> pa.Table:
-        """One row for each metric of each step of each cell, with the columns of METRICS_SCHEMA.
+        """Return one row for each metric of each step of each cell, with the columns of METRICS_SCHEMA.
 
         Args:
             valid_only: leave out steps that are invalid, as comparisons do.
@@ -171,7 +171,9 @@ class Run:
         return pa.Table.from_pylist(rows, schema=METRICS_SCHEMA)
 
     def series(self, *cell_ids: str) -> pa.Table:
-        """The samples of some cells, or of all: the columns of SERIES_SCHEMA, `t_s` in seconds from a cell's zero.
+        """Return the samples of some cells, or of all.
+
+        The columns of SERIES_SCHEMA, `t_s` in seconds from a cell's zero.
 
         Raises UsageError for a cell that the run does not have.
         """
@@ -186,7 +188,7 @@ class Run:
         return pa.concat_tables([SERIES_SCHEMA.empty_table(), *self._series(cell_ids or cell_ids_of_run)])
 
     def compare(self, metric: str, *, step: str | None = None) -> tuple[ComparisonRow, ...]:
-        """The comparisons of one metric against the baseline.
+        """Return the comparisons of one metric against the baseline.
 
         Raises UsageError where the run compares no such metric.
         """
@@ -205,7 +207,7 @@ class Run:
         return f"<pre>{escape(chr(10).join(summary_lines(self.report)))}</pre>"
 
     def render(self, format_name: Format) -> str:
-        """The report as text: `html`, `md`, `json`, `junit` or `csv`."""
+        """Return the report as text: `html`, `md`, `json`, `junit` or `csv`."""
         if format_name == "html":
             return html(self.report, page_data(self.report, self._loaded))
         return text_of(self.report, format_name)

@@ -1,4 +1,4 @@
-"""A docstring's `Args:` names parameters that there are: one that was renamed takes its text along."""
+"""Docstrings begin with a verb, and their `Args:` name parameters that there are."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from pathlib import Path
 
 _SECTION = re.compile(r"^Args:\n(?P<lines>(?: +\S.*\n?)+)", re.MULTILINE)
 _NAMES = re.compile(r"[\w*]+(?:, [\w*]+)*(?=:)")
+_NO_VERB = frozenset(
+    re.findall(r"\w+", "A All An As By Each Every How In None Of That The Those What When Where Whether Which Who")
+)
+OWN_WORDS = ("observe", "results/explain", "results/recorded", "results/report", "results/response")
+"""Packages whose docstrings are still to be read."""
 Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -75,3 +80,20 @@ class C:
     kind: str
 '''
     assert unknown(text) == ["f: high", "C: size"]
+
+
+def _without_verb(path: Path) -> Iterator[str]:
+    """Yield the first lines of functions' docstrings that say what a value is and not what the function does."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.FunctionDef) or any("property" in ast.unparse(d) for d in node.decorator_list):
+            continue
+        first_line = (ast.get_docstring(node) or "").partition("\n")[0]
+        if re.split(r"\W", first_line)[0] in _NO_VERB:
+            yield f"{path}:{node.lineno}: {first_line}"
+
+
+def test_docstrings_of_functions_begin_with_a_verb() -> None:
+    own = tuple(f"runner/volbench/{package}/" for package in OWN_WORDS)
+    files = [path for path in sorted(Path("runner/volbench").rglob("*.py")) if not str(path).startswith(own)]
+    assert len(files) > 500
+    assert [line for path in files for line in _without_verb(path)] == []

@@ -164,7 +164,7 @@ def _toolkit() -> list[Means]:
 
 
 def _emulator_daemon() -> Means:
-    """The program behind `emulated:` volumes."""
+    """Return the program behind `emulated:` volumes."""
     name, daemon = "emulator daemon", find_daemon()
     if daemon is None:
         fix = "make setup (it compiles the daemon, and installs cargo where it can)"

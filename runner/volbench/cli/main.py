@@ -106,7 +106,7 @@ class LazyGroup(TyperGroup):
         return list(COMMANDS)
 
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
-        """The commands under their headings, without importing any."""
+        """Write the commands under their headings, without importing any."""
         del ctx
         width = max(map(len, COMMANDS))
         for heading, commands in GROUPS.items():

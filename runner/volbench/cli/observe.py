@@ -215,14 +215,14 @@ class _Lines:
 
 
 def line(now: Now) -> str:
-    """The present in one line; metrics that are not known are left out."""
+    """Return the present in one line; metrics that are not known are left out."""
     figures = [f"{name} {_figure(now, name)}" for name in _METRICS_DISPLAYED if now.value(name) is not None]
     suspected = f"; suspicion: {now.suspicion}" if now.suspicion else ""
     return f"{now.t_s:.0f} s: {', '.join(figures) or 'no readings yet'}{suspected}"
 
 
 def view(observer: Observer, now: Now) -> Group:
-    """The present as a table for a terminal."""
+    """Return the present as a table for a terminal."""
     table = Table(box=None, pad_edge=False)
     for name in _METRICS_DISPLAYED:
         if now.value(name) is not None:

@@ -187,7 +187,7 @@ AwaitMs = Annotated[
 
 
 def awaits_of(texts: list[str]) -> dict[str, float]:
-    """Waiting times in ms by term, of --await-ms. Raises UsageError."""
+    """Return waiting times in ms by term, of --await-ms. Raises UsageError."""
     awaits = {}
     for text in texts:
         term, _, amount = text.partition("=")
@@ -201,7 +201,7 @@ def awaits_of(texts: list[str]) -> dict[str, float]:
 
 
 def day_of(text: str) -> date | None:
-    """The day of --date; None for an empty text. Raises UsageError."""
+    """Return the day of --date; None for an empty text. Raises UsageError."""
     if not text:
         return None
     try:
@@ -213,7 +213,7 @@ def day_of(text: str) -> date | None:
 
 
 def interval_of(text: str) -> float | None:
-    """Seconds of --interval; None for an empty text. Raises UsageError."""
+    """Return seconds of --interval; None for an empty text. Raises UsageError."""
     if not text:
         return None
     try:

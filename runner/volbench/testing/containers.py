@@ -50,7 +50,7 @@ class QueryWaitStrategy(WaitStrategy):
 
 
 def owner_labels() -> dict[str, dict[str, str]]:
-    """Options of docker-py by which the next session finds the containers of a killed one."""
+    """Return options of docker-py by which the next session finds the containers of a killed one."""
     return {"labels": {LABEL_OWNER: owner_label()}}
 
 

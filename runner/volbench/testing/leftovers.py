@@ -94,7 +94,7 @@ def _remove_containers() -> None:
 
 @contextlib.contextmanager
 def private_directory(parent: Path | None = None) -> Iterator[Path]:
-    """A directory for volumes of one test or run, by default below /var/tmp; removed with what is left there.
+    """Yield a directory for volumes of one test or run, by default below /var/tmp; remove it with all that it has.
 
     A volume that could not be taken down stays for the next session to clear.
     """
@@ -124,7 +124,7 @@ def _remove_volumes(root: Path) -> None:
 
 
 def _is_dead(label: str) -> bool:
-    """Whether a process is known to have ended; of another boot or namespace nothing is known."""
+    """Return whether a process is known to have ended; of another boot or namespace nothing is known."""
     namespace, _, process = label.partition("/")
     pid, _, started = process.partition("/")
     return namespace == process_namespace() and pid.isdecimal() and str(process_start_ticks(int(pid))) != started

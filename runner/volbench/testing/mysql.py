@@ -138,7 +138,7 @@ class VolumeMySqlContainer(MySqlContainer):
         return Account(user="root", password=self.root_password, host=host, port=port, password_unverified=True)
 
     def _accounts(self) -> str:
-        """Statements for --init-file, one a line: MySQL reads no statement over several lines there."""
+        """Return statements for --init-file, one a line: MySQL reads no statement over several lines there."""
         root, database = _quoted(self.root_password), "`" + self.dbname.replace("`", "``") + "`"
         lines = [
             f"CREATE DATABASE IF NOT EXISTS {database};",

@@ -20,7 +20,7 @@ REQUIRE = "--volbench-require"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """An option for pipelines, where a skipped test would look like a passed one."""
+    """Add an option for pipelines, where a skipped test would look like a passed one."""
     group = parser.getgroup("volbench", "slow and failing disks (volbench)")
     group.addoption(
         REQUIRE,

@@ -103,7 +103,7 @@ class MeasuredRun(Run):
         return self.summary.verdict
 
     def metric(self, name: str, *, volume: str | None = None, step: str | None = None) -> MetricSummary:
-        """One metric of one volume and step.
+        """Return one metric of one volume and step.
 
         Args:
             name: of results/README.md, such as "tps" or "latency_ms_p95".
@@ -205,7 +205,7 @@ def run_suite(
 
 
 def _spec_of(volume: VolumeOfRun, directory: Path) -> str:
-    """A SPEC for the command; emulated volumes of different tests must not share a directory."""
+    """Return a SPEC for the command; emulated volumes of different tests must not share a directory."""
     if isinstance(volume, MountedVolume):
         return f"path:{volume.path}"
     if isinstance(volume, Path):
@@ -232,5 +232,5 @@ def _alone_on_this_machine() -> Iterator[None]:
 
 
 def _policy_text(conditions: Sequence[str], confidence: float) -> str:
-    """A policy file of these conditions; JSON strings are YAML's."""
+    """Return a policy file of these conditions; JSON strings are YAML's."""
     return json.dumps({"schema": POLICY_SCHEMA, "confidence": confidence, "conditions": list(conditions)})

@@ -62,7 +62,7 @@ def own_assumed(resolved: ResolvedVolume) -> tuple[str, ...]:
 
 
 def profile_data(resolved: ResolvedVolume) -> dict[str, Any]:
-    """The same as JSON data."""
+    """Return the same as JSON data."""
     return {
         "name": resolved.profile,
         "title": resolved.title,
@@ -169,7 +169,7 @@ def probe_parts(probe: Probe, nearest: Sequence[Nearest]) -> Iterator[Renderable
 
 
 def probe_data(probe: Probe, nearest: Sequence[Nearest]) -> dict[str, Any]:
-    """The same as JSON data."""
+    """Return the same as JSON data."""
     return {
         "schema": 1,
         "spec": probe.spec,

@@ -46,7 +46,7 @@ class Mount:
 
 
 def unescape(text: str) -> str:
-    r"""The text with `\040` and the like turned into the (ASCII) characters they stand for."""
+    r"""Return the text with `\040` and the like turned into the (ASCII) characters they stand for."""
     return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)
 
 

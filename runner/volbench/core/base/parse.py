@@ -27,7 +27,7 @@ _YEARS = range(1900, 8940)
 
 
 def parse_whole(text: str) -> int:
-    """A whole number of at most 64 bits. Raises ValueError."""
+    """Return a whole number of at most 64 bits. Raises ValueError."""
     if len(text) > 40:
         raise ValueError(f"a number of {len(text)} digits")
     value = int(text)
@@ -37,7 +37,7 @@ def parse_whole(text: str) -> int:
 
 
 def optional_whole(text: str) -> int | None:
-    """A whole number of at most 64 bits without a sign; None for any other text."""
+    """Return a whole number of at most 64 bits without a sign; None for any other text."""
     try:
         return parse_whole(text) if text.isdecimal() else None
     except ValueError:
@@ -45,7 +45,7 @@ def optional_whole(text: str) -> int | None:
 
 
 def parse_finite(text: str) -> float:
-    """A number of at most NUMBER_MAX, not NaN. Raises ValueError."""
+    """Return a number of at most NUMBER_MAX, not NaN. Raises ValueError."""
     value = float(text)
     if not abs(value) <= NUMBER_MAX:
         raise ValueError(f"{text[:40]!r} is no measured number")
@@ -53,7 +53,10 @@ def parse_finite(text: str) -> float:
 
 
 def parse_moment(text: str) -> datetime:
-    """An ISO 8601 time; without a zone it is UTC. Raises ValueError, also for years that arithmetic would leave."""
+    """Return an ISO 8601 time.
+
+    Without a zone it is UTC. Raises ValueError, also for years that arithmetic would leave.
+    """
     moment = datetime.fromisoformat(text)
     if moment.year not in _YEARS:
         raise ValueError(f"the year {moment.year} is none that a measurement was made in")

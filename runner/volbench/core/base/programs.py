@@ -100,11 +100,11 @@ class Popen(subprocess.Popen[bytes]):
             _log.debug("started %s as process %d", _command_text(arguments), self.pid)
 
     def poll(self) -> int | None:
-        """As in `subprocess`."""
+        """Do as `subprocess` does."""
         return self._log_end(super().poll())
 
     def wait(self, timeout: float | None = None) -> int:
-        """As in `subprocess`."""
+        """Do as `subprocess` does."""
         code = super().wait(timeout)
         self._log_end(code)
         return code

@@ -43,19 +43,25 @@ def replacements_max(run: RunRecord) -> int:
 
 
 def dataset_bytes(dataset: DatasetSpec) -> int:
-    """About how large the tables are on disk."""
+    """Return about how large the tables are on disk."""
     if dataset.is_own:
         return dataset.size_bytes
     return dataset.tables * (dataset.rows * ROW_BYTES + 2**17)
 
 
 def server_bytes(server: ServerSpec) -> int:
-    """About how large the server's own files are. A value that is no size is left to the server to refuse."""
+    """Return about how large the server's own files are.
+
+    A value that is no size is left to the server to refuse.
+    """
     return SERVER_FILES_BYTES + max(0, _redo_bytes(server) - DEFAULT_REDO_BYTES)
 
 
 def buffer_pool_bytes(server: ServerSpec) -> int:
-    """Size of the server's buffer pool; the servers' default where the suite sets none, or what is no size."""
+    """Return size of the server's buffer pool.
+
+    The servers' default where the suite sets none, or what is no size.
+    """
     try:
         set_to = server.option("innodb_buffer_pool_size")
         return DEFAULT_POOL_BYTES if set_to is None else parse_server_size_bytes(set_to)
@@ -64,7 +70,10 @@ def buffer_pool_bytes(server: ServerSpec) -> int:
 
 
 def _redo_bytes(server: ServerSpec) -> int:
-    """Redo log: one file of MariaDB (since 10.5), two of MySQL before 8.0.30, which later ones still understand."""
+    """Return redo log.
+
+    One file of MariaDB (since 10.5), two of MySQL before 8.0.30, which later ones still understand.
+    """
     try:
         if (capacity := server.option("innodb_redo_log_capacity")) is not None:
             return parse_server_size_bytes(capacity)
@@ -77,7 +86,7 @@ def _redo_bytes(server: ServerSpec) -> int:
 
 
 def _has_binlog(server: ServerSpec) -> bool:
-    """Whether the suite leaves the binary log on. Any text of `log_bin` is a name for its files."""
+    """Return whether the suite leaves the binary log on. Any text of `log_bin` is a name for its files."""
     switched_off = (server.option(name) in (True, 1, "1", "ON") for name in ("skip_log_bin", "disable_log_bin"))
     return server.option("log_bin") is not False and not any(switched_off)
 
@@ -85,7 +94,7 @@ def _has_binlog(server: ServerSpec) -> bool:
 def estimate(
     suite: ResolvedSuite, *, volumes: int, volume: str = "", overhead_s: float = CELL_OVERHEAD_S
 ) -> PlanCost:
-    """The cost of running a suite on that many volumes, each cell after the other.
+    """Return the cost of running a suite on that many volumes, each cell after the other.
 
     Args:
         volume: name of the volume, or of a sweep's variant, whose speeds the suite's forecast may have.

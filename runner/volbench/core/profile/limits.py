@@ -37,7 +37,7 @@ class Charge:
     write_weight: float = 1.0
 
     def per_request(self, io_bytes: Floats, *, sequential: bool) -> Floats:
-        """Units of one request of each size, before its weight. Shape as `io_bytes`."""
+        """Return units of one request of each size, before its weight. Shape as `io_bytes`."""
         import numpy as np  # noqa: PLC0415 - a plan reads limits without it
 
         merges = io_bytes >= (
@@ -97,20 +97,23 @@ class Limits:
         return (*self.caps, *self.buckets)
 
     def starting_at(self, share: float) -> Limits:
-        """The same with every bucket filled to `share` (0..1). Raises ValueError outside."""
+        """Return the same with every bucket filled to `share` (0..1). Raises ValueError outside."""
         if not 0.0 <= share <= 1.0:
             raise ValueError(f"a bucket is filled to 0 .. 100 %, not {percent(share)}")
         buckets = tuple(replace(bucket, start=(bucket.capacity or 0.0) * share) for bucket in self.buckets)
         return Limits(caps=self.caps, buckets=buckets)
 
     def with_balances(self, balances: Sequence[float]) -> Limits:
-        """The same with these balances, of every bucket in its units."""
+        """Return the same with these balances, of every bucket in its units."""
         pairs = zip(self.buckets, balances, strict=True)
         return Limits(caps=self.caps, buckets=tuple(replace(bucket, start=balance) for bucket, balance in pairs))
 
 
 def limits_of(volume: ResolvedVolume) -> Limits:
-    """The limits of a resolved profile; buckets are `time_scale` times smaller, as on the emulated volume."""
+    """Return the limits of a resolved profile.
+
+    Buckets are `time_scale` times smaller, as on the emulated volume.
+    """
     limits = [_limit(limit, float(volume.model["time_scale"])) for limit in volume.model["limits"]]
     return Limits(
         caps=tuple(limit for limit in limits if limit.capacity is None),
@@ -150,12 +153,12 @@ def _charge(data: Mapping[str, Any]) -> Charge:
 
 
 def read_latency_s(volume: ResolvedVolume, io_bytes: float) -> float:
-    """Mean service time of one random read, see `latency_s`."""
+    """Return mean service time of one random read, see `latency_s`."""
     return latency_s(volume, "read", io_bytes)
 
 
 def latency_s(volume: ResolvedVolume, operation: str, io_bytes: float) -> float:
-    """Mean service time of one operation: means of the lognormal legs, then the bytes at one stream's speed.
+    """Return mean service time of one operation: means of the lognormal legs, then the bytes at one stream's speed.
 
     The mean of a lognormal is median x exp(sigma^2 / 2); of the slowest of several draws (`max_of`) it is taken
     around their median. An assumption wherever the profile's latency is one.
@@ -172,5 +175,5 @@ def latency_s(volume: ResolvedVolume, operation: str, io_bytes: float) -> float:
 
 
 def _slowest(draws: int) -> float:
-    """The median of the largest of some normal draws; 0 of one."""
+    """Return the median of the largest of some normal draws; 0 of one."""
     return NormalDist().inv_cdf(0.5 ** (1 / max(1, draws)))

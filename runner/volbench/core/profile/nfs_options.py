@@ -39,7 +39,7 @@ _SIMILARITY_MIN = 0.75
 
 
 def nfs_option_faults(text: str) -> Iterator[str]:
-    """What is wrong with the mount options of a SPEC, such as `vers=4.1,nconnect=4`."""
+    """Yield what is wrong with the mount options of a SPEC, such as `vers=4.1,nconnect=4`."""
     for option in text.split(","):
         name, separator, value = option.partition("=")
         if name not in _OPTIONS:

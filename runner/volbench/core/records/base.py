@@ -93,7 +93,7 @@ def version_text(value: Any) -> Any:
 
 
 def parse_duration_s(value: Any) -> float:
-    """Seconds of "90s", "1.5m", "250 ms", "2h"; a bare number is taken as seconds already.
+    """Return seconds of "90s", "1.5m", "250 ms", "2h"; a bare number is taken as seconds already.
 
     Raises ValueError naming the accepted units.
     """
@@ -101,7 +101,7 @@ def parse_duration_s(value: Any) -> float:
 
 
 def parse_size_bytes(value: Any) -> int:
-    """Bytes of "64MiB", "50 GiB", "3.6GB" (K, M, G, T are binary, as in my.cnf); a bare number is bytes.
+    """Return bytes of "64MiB", "50 GiB", "3.6GB" (K, M, G, T are binary, as in my.cnf); a bare number is bytes.
 
     Raises ValueError naming the accepted units.
     """
@@ -109,7 +109,7 @@ def parse_size_bytes(value: Any) -> int:
 
 
 def parse_server_size_bytes(value: Any) -> int:
-    """Bytes of a server option: as parse_size_bytes, and in lower case too, as a server reads `1g`.
+    """Return bytes of a server option: as parse_size_bytes, and in lower case too, as a server reads `1g`.
 
     Raises ValueError naming the accepted units.
     """
@@ -118,7 +118,7 @@ def parse_server_size_bytes(value: Any) -> int:
 
 
 def parse_fraction(value: Any) -> float:
-    """The fraction of "5%" or 0.05. Raises ValueError."""
+    """Return the fraction of "5%" or 0.05. Raises ValueError."""
     return _parse_quantity(value, {"%": 0.01}, "a share such as 5% or 0.05")
 
 

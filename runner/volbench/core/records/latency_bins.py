@@ -32,11 +32,11 @@ class LatencyBins:
         return sum(self.counts.values()) + self.below + self.above
 
     def edge_ms(self, number: float) -> float:
-        """Where bin `number` starts, ms; half a bin more is its middle on the log scale."""
+        """Return where bin `number` starts, ms; half a bin more is its middle on the log scale."""
         return math.exp(number / self.edge_mult + self.edge_deduct)
 
     def quantile_ms(self, level: float) -> float | None:
-        """The latency that a share `level` of events does not exceed, interpolated on the log scale in its bin.
+        """Return the latency that a share `level` of events does not exceed, on the log scale within its bin.
 
         None when there are no events, or when it lies above the last edge.
         """
@@ -57,7 +57,10 @@ class LatencyBins:
         return None
 
     def mean_ms(self) -> float | None:
-        """Mean latency, taking events as spread evenly on the log scale within each bin; None as quantile_ms."""
+        """Return mean latency, taking events as spread evenly on the log scale within each bin.
+
+        None where `quantile_ms` is.
+        """
         if self.events == 0 or self.above:
             return None
         width = 1 / self.edge_mult  # the mean of exp(x) over a bin that starts at exp(s) is exp(s) * factor
@@ -66,7 +69,7 @@ class LatencyBins:
         return (total_ms + self.below * self.edge_ms(0) / 2) / self.events
 
     def max_ms(self) -> float | None:
-        """The upper edge of the last bin that has events: at most one bin too long. None as quantile_ms."""
+        """Return the upper edge of the last bin that has events: at most one bin too long. None as quantile_ms."""
         if self.events == 0 or self.above:
             return None
         return self.edge_ms(max(self.counts) + 1) if self.counts else self.edge_ms(0)
@@ -75,7 +78,7 @@ class LatencyBins:
 def sysbench_latency_bins(
     *, range_mult: float, range_deduct: float, size: int, counts: Mapping[int, int]
 ) -> LatencyBins:
-    """The bins of sysbench's C histogram.
+    """Return the bins of sysbench's C histogram.
 
     sysbench rounds to the nearest index, so exp(i / range_mult + range_deduct) is the *middle* of its bin i. Its
     first and last index also take what is outside, so they become `below` and `above`, and bin 0 is its index 1.
@@ -96,7 +99,7 @@ def sysbench_latency_bins(
 
 
 def merge(histograms: Iterable[LatencyBins]) -> LatencyBins | None:
-    """The sum of histograms with the same bins; None of nothing. Raises ValueError when the bins differ."""
+    """Return the sum of histograms with the same bins; None of nothing. Raises ValueError when the bins differ."""
     merged: Counter[int] = Counter()
     edges: tuple[float, float] | None = None
     below = above = 0

@@ -112,6 +112,9 @@ PRIMARY_METRICS: Mapping[str, tuple[str, ...]] = {name: kind.primary for name, k
 
 
 def metric(name: str, value: float) -> MetricValue:
-    """The value with the catalogue's unit and direction. Raises KeyError for a name that is not catalogued."""
+    """Return the value with the catalogue's unit and direction.
+
+    Raises KeyError for a name that is not catalogued.
+    """
     entry = CATALOGUE[name]
     return MetricValue(value=value, unit=entry.unit, better=entry.better)

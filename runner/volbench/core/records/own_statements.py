@@ -31,7 +31,7 @@ _OWN = re.compile(
 
 
 def is_own_digest(text: str) -> bool:
-    """Whether a digest's text is that of a statement by which volbench asks or opens a connection.
+    """Return whether a digest's text is that of a statement by which volbench asks or opens a connection.
 
     Args:
         text: DIGEST_TEXT, perhaps only its beginning, with any spacing and quoting of names.

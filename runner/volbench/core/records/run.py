@@ -149,7 +149,7 @@ class JournalEvent(Record):
 
 
 def is_over_budget(events: Iterable[JournalEvent]) -> bool:
-    """Whether a run was stopped by its time budget, and not by a decision."""
+    """Return whether a run was stopped by its time budget, and not by a decision."""
     return any(
         event.event == "run_decided" and event.details.get("over_budget") is True
         for event in since_extended(events)
@@ -173,7 +173,7 @@ def stopped_volumes(events: Iterable[JournalEvent]) -> dict[str, str]:
 
 
 def skipped_cells(events: Iterable[JournalEvent]) -> frozenset[str]:
-    """The ids of planned cells that a run did not need, since it or their volume was decided without them."""
+    """Return the ids of planned cells that a run, or their volume, was decided without."""
     every = tuple(events)
     decided = [event for event in every if event.event == "volume_decided"]
     decided += [event for event in since_extended(every) if event.event == "run_decided"]
@@ -181,7 +181,7 @@ def skipped_cells(events: Iterable[JournalEvent]) -> frozenset[str]:
 
 
 def not_begun(events: Iterable[JournalEvent]) -> frozenset[str]:
-    """The ids of the cells that are to be repeated and were not started since."""
+    """Return the ids of the cells that are to be repeated and were not started since."""
     waiting: set[str] = set()
     for event in events:
         if event.event == "cell_replaced" and event.cell_id:
@@ -192,7 +192,10 @@ def not_begun(events: Iterable[JournalEvent]) -> frozenset[str]:
 
 
 def repeated_cells(events: Iterable[JournalEvent]) -> frozenset[str]:
-    """The ids of the cells whose repeat ended. One that is to be repeated anew, since it was cut short, is none."""
+    """Return the ids of the cells whose repeat ended.
+
+    One that is to be repeated anew, since it was cut short, is none.
+    """
     chosen: set[str] = set()
     ended: set[str] = set()
     for event in events:

@@ -25,7 +25,7 @@ def bundled_path(path: Path) -> Path:
 
 
 def _refuse_planted(path: Path) -> None:
-    """A suite may name scripts that are run; who asks for a bundled one must not get a stranger's."""
+    """Raise Refused for another user's file of a bundled one's name: a suite may name scripts that are run."""
     planted = safe_files.planted_entry(path)
     if planted is not None:
         raise Refused(

@@ -129,7 +129,7 @@ sweep:
 
 
 def suite_docs() -> str:
-    """The whole page, as Markdown."""
+    """Return the whole page, as Markdown."""
     return "\n".join([_HEAD, *_sections()]) + "\n"
 
 
@@ -167,7 +167,10 @@ def _summary(model: type[BaseModel]) -> str:
 
 
 def _table(model: type[BaseModel]) -> str:
-    """One line for each key: type, unit and bounds from the JSON Schema, default and description from the model."""
+    """Return one line for each key.
+
+    Type, unit and bounds from the JSON Schema, default and description from the model.
+    """
     schema = model.model_json_schema()
     node = schema if "properties" in schema else schema["$defs"][model.__name__]
     lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
@@ -231,7 +234,7 @@ def _default(key: str, value: str, field: FieldInfo) -> str:  # noqa: PLR0911 - 
 
 
 def _value(node: dict[str, Any]) -> str:  # noqa: PLR0911 - one for each kind
-    """What may stand there, in words."""
+    """Return what may stand there, in words."""
     if "$ref" in node or "allOf" in node:
         return "a mapping"
     if "const" in node:
@@ -271,7 +274,7 @@ def _one_of(choices: list[dict[str, Any]]) -> str:
 
 
 def _plural(array: dict[str, Any]) -> str:
-    """What the entries of a list are, in words."""
+    """Return what the entries of a list are, in words."""
     if ends := array.get("prefixItems"):
         return f"{counted(len(ends), 'number')}"
     items = array.get("items", {})

@@ -140,7 +140,7 @@ def _index(holder: Any, key: str, origin: str) -> str | int:
 
 
 def _compose(text: str, name: str) -> Node | None:
-    """The tree of the text's only document; None for an empty one. Raises UsageError."""
+    """Return the tree of the text's only document; None for an empty one. Raises UsageError."""
     if len(text.encode("utf-8", "surrogatepass")) > TEXT_BYTES_MAX:
         raise UsageError(f"YAML is read up to {TEXT_BYTES_MAX} bytes at most", where=name)
     yaml = YAML(typ="safe", pure=True)
@@ -175,7 +175,7 @@ class _Builder:
         self._scalars = YAML(typ="safe", pure=True).constructor
 
     def build(self, node: Node, path: Path) -> Any:
-        """The data of a node. Raises UsageError."""
+        """Return the data of a node. Raises UsageError."""
         self._count(node, path)
         self.origins.setdefault(path, self._where(node))
         if isinstance(node, MappingNode) and _tag(node) == "map":
@@ -244,12 +244,12 @@ class _Builder:
 
 
 def _tag(node: Node) -> str:
-    """Of YAML's own types the plain word, such as `str`."""
+    """Return the plain word of YAML's own types, such as `str`."""
     return (node.tag or "").removeprefix("tag:yaml.org,2002:")
 
 
 def _at(name: str, mark: Any) -> str:
-    """`file:line`; an option has no lines."""
+    """Return `file:line`; an option has no lines."""
     return f"{name}:{mark.line + 1}" if mark is not None and not name.startswith("--set") else name
 
 

@@ -168,7 +168,7 @@ class SuiteFile(Record):
         return self
 
     def resolved(self) -> ResolvedSuite:
-        """The suite with every default filled in and each step named."""
+        """Return the suite with every default filled in and each step named."""
         return ResolvedSuite(
             name=self.name,
             description=self.description,

@@ -21,12 +21,12 @@ class LoadedPolicy:
 
 
 def load_policy(path: Path) -> LoadedPolicy:
-    """The policy in a file. Raises UsageError listing every fault with file and line."""
+    """Return the policy in a file. Raises UsageError listing every fault with file and line."""
     return check_policy(read_file(path, noun="policy"), name=str(path))
 
 
 def check_policy(text: str, *, name: str) -> LoadedPolicy:
-    """The policy in a text. Raises UsageError as `load_policy` does."""
+    """Return the policy in a text. Raises UsageError as `load_policy` does."""
     document = parse_document(text, name=name)
     policy = check_model(
         document, PolicyFile, noun="policy", next_step="see suites/policies/README.md for every key"

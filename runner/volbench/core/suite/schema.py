@@ -8,5 +8,5 @@ from volbench.core.suite.model import SuiteFile
 
 
 def suite_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of a suite file, keys as they stand in YAML."""
+    """Return JSON Schema (draft 2020-12) of a suite file, keys as they stand in YAML."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **SuiteFile.model_json_schema()}

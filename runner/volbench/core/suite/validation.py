@@ -20,12 +20,12 @@ class LoadedPlan:
 
 
 def load_validation_plan(path: Path) -> LoadedPlan:
-    """The plan in a file. Raises UsageError listing every fault with file and line."""
+    """Return the plan in a file. Raises UsageError listing every fault with file and line."""
     return check_validation_plan(read_file(path, noun="plan"), name=str(path))
 
 
 def check_validation_plan(text: str, *, name: str) -> LoadedPlan:
-    """The plan in a text. Raises UsageError as `load_validation_plan` does."""
+    """Return the plan in a text. Raises UsageError as `load_validation_plan` does."""
     document = parse_document(text, name=name)
     plan = check_model(
         document, ValidationPlan, noun="plan", next_step="see suites/validation/README.md for every key"

@@ -122,11 +122,11 @@ class AttachedServer:
         timeout_s: float = STATEMENT_TIMEOUT_S,
         bytes_max: int | None = None,
     ) -> AbstractContextManager[MySQLConnectionAbstract]:
-        """A connection in autocommit mode, closed at the end of the block. Raises StepFailed."""
+        """Return a connection in autocommit mode, closed at the end of the block. Raises StepFailed."""
         return self._with_cause(connection(self.account, database, timeout_s=timeout_s, bytes_max=bytes_max))
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """All rows of one statement. Raises StepFailed."""
+        """Return all rows of one statement. Raises StepFailed."""
         with self.connect(bytes_max=ANSWER_BYTES) as opened, opened.cursor() as cursor:
             cursor.execute(sql)
             return [tuple(row) for row in cursor.fetchall()] if cursor.description else []

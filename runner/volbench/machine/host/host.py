@@ -143,7 +143,7 @@ def _virtualization(root: Path, cpuinfo: str, dmi: dict[str, str]) -> str | None
 
 
 def _emulates_processors(root: Path, cpuinfo: str) -> bool:
-    """Whether QEMU runs without KVM, by the name of its processor, or as no clock of KVM is on offer to an x86."""
+    """Return whether QEMU runs without KVM, by its processor's name, or as an x86 is offered no clock of KVM."""
     if (_cpu_model(cpuinfo) or "").startswith("QEMU TCG"):
         return True
     clocks = read_text(root / _CLOCKS)

@@ -87,7 +87,7 @@ def btrfs_devices(name: str, *, sys: Path = SYS) -> tuple[str, ...]:
 
 
 def counts_flushes(name: str, *, sys: Path = SYS) -> bool:
-    """Whether the kernel counts the flushes of a whole disk: only request queues do (block/blk-flush.c).
+    """Return whether the kernel counts the flushes of a whole disk: only request queues do (block/blk-flush.c).
 
     Device mapper, md, bcache, zram and the like hand on each bio, and their counter stays 0.
     """
@@ -109,7 +109,7 @@ def journal_device(name: str, *, sys: Path = SYS) -> str | None:
 
 
 def disks_of(names: Iterable[str], *, sys: Path = SYS) -> frozenset[str]:
-    """The named whole disks and all disks below them: of device-mapper, md, and of a loop device's file."""
+    """Return the named whole disks and all disks below them: of device-mapper, md, and of a loop device's file."""
     reached: set[str] = set()
     left = list(names)
     while left and len(reached) < _DISKS_MAX:
@@ -139,7 +139,7 @@ def _whole_disk(folder: Path) -> Path:
 
 
 def _slaves(folder: Path) -> list[Path]:
-    """Devices directly below a stacked one, resolved and sorted by name."""
+    """Return devices directly below a stacked one, resolved and sorted by name."""
     return sorted((slave.resolve() for slave in _entries(folder / "slaves")), key=lambda slave: slave.name)
 
 
@@ -189,7 +189,7 @@ def _device(entry: Path) -> BlockDevice | None:
 
 
 def _stack(disk: Path) -> list[Path]:
-    """Whole disks from this one downwards, level by level; each once."""
+    """Return whole disks from this one downwards, level by level; each once."""
     stack, level = [disk], [disk]
     for _ in range(_DEPTH_MAX):
         below = [_whole_disk(slave) for folder in level for slave in _slaves(folder)]
@@ -199,7 +199,7 @@ def _stack(disk: Path) -> list[Path]:
 
 
 def _kind(folder: Path) -> str:
-    """What a whole disk is: `LVM vg-data`, `dm-crypt luks`, `md raid0`, `bcache`, `loop`, `disk`."""
+    """Return what a whole disk is: `LVM vg-data`, `dm-crypt luks`, `md raid0`, `bcache`, `loop`, `disk`."""
     mapped = read_text(folder / "dm/name")
     if mapped is not None:
         prefix = (read_text(folder / "dm/uuid") or "").partition("-")[0]
@@ -212,12 +212,12 @@ def _kind(folder: Path) -> str:
 
 
 def _of_all(values: Iterable[str | None]) -> str | None:
-    """The values that there are, each once; None without any."""
+    """Return the values that there are, each once; None without any."""
     return ", ".join(dict.fromkeys(value for value in values if value is not None)) or None
 
 
 def _chosen(text: str | None) -> str | None:
-    """`none` of "mq-deadline [none]"."""
+    """Return `none` of "mq-deadline [none]"."""
     if text is None:
         return None
     return text.partition("[")[2].partition("]")[0] or text

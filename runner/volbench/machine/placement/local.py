@@ -92,7 +92,10 @@ class LocalPlacement:
             )
 
     def _agent(self) -> KnownProcess | None:
-        """The process of the pid file while it runs, if it is of this cell: the run may come from somebody else."""
+        """Return the process of the pid file while it runs, if it is of this cell.
+
+        The run may come from somebody else.
+        """
         agent = KnownProcess.from_file(self.out / AGENT_PID_FILE)
         return agent if agent is not None and agent.has_label(self.label) else None
 

@@ -47,15 +47,18 @@ class Workspace:
         return f"volbench-{self.short_id}"
 
     def control_dir(self, cell_id: str) -> Path:
-        """The cell's control directory: my.cnf, socket, supervisor."""
+        """Return the cell's control directory: my.cnf, socket, supervisor."""
         return Path(tempfile.gettempdir()) / f"volbench-{self.short_id}-{cell_id}"
 
     def scratch_dir(self, cell_id: str) -> Path:
-        """The cell's scratch directory, on the machine's own disk."""
+        """Return the cell's scratch directory, on the machine's own disk."""
         return self.cache / "scratch" / f"{self.short_id}-{cell_id}"
 
     def own_dir(self, cell_id: str) -> Path:
-        """The cell's copies of the user's files that the server's user may not read; no cell's name begins so."""
+        """Return the cell's copies of the user's files that the server's user may not read.
+
+        No cell's name begins so.
+        """
         return self.cache / "scratch" / f"{self.short_id}-own-{cell_id}"
 
     def claim(self, directory: Path, *, mode: int = 0o700) -> Path:

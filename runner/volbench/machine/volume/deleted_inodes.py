@@ -17,7 +17,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def concerns(filesystem: str | None, *, emulated: bool) -> bool:
-    """Whether new files may lie on ext4: an emulated volume's files lie on one of this machine."""
+    """Return whether new files may lie on ext4: an emulated volume's files lie on one of this machine."""
     return filesystem == "ext4" or emulated
 
 

@@ -42,7 +42,7 @@ def ask_to_drop_caches(path: Path) -> bool:
 
 
 def ask_for_log_page(path: Path, device: str) -> bytes:
-    """The statistics log page of one of the node's EBS volumes, such as `nvme1n1`. Raises OSError."""
+    """Return the statistics log page of one of the node's EBS volumes, such as `nvme1n1`. Raises OSError."""
     answer = _ask(path, {"do": "log_page", "device": device}, answer_s_max=LOG_PAGE_S_MAX)
     try:
         return base64.b64decode(answer["page"], validate=True)
@@ -51,7 +51,10 @@ def ask_for_log_page(path: Path, device: str) -> bytes:
 
 
 def _ask(path: Path, request: dict[str, str], *, answer_s_max: float) -> dict[str, Any]:
-    """The helper's answer. Raises OSError when there is none, when it refuses, or does not answer in time."""
+    """Return the helper's answer.
+
+    Raises OSError when there is none, when it refuses, or does not answer in time.
+    """
     if not path.is_socket():
         raise OSError("the node has no helper that does it for pods (k8s/README.md)")
     try:

@@ -56,7 +56,7 @@ class RateLimit:
         self._lock = threading.Lock()
 
     def admit(self) -> bool:
-        """Whether another request is within the limit."""
+        """Return whether another request is within the limit."""
         with self._lock:
             now_s = self._now_s()
             self._tokens = min(self._burst, self._tokens + (now_s - self._at_s) * self._per_s)
@@ -146,7 +146,7 @@ class _Listener(socketserver.ThreadingUnixStreamServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """The answer, in a thread of its own."""
+        """Answer in a thread of its own."""
         try:
             super().process_request_thread(request, client_address)
         finally:

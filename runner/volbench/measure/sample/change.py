@@ -31,20 +31,20 @@ class Change:
         return self.dt_s > 0
 
     def entities(self, counter: str) -> list[str]:
-        """Entities of a counter that both readings have."""
+        """Return entities of a counter that both readings have."""
         return [e for name, e in self.after.values if name == counter and (name, e) in self.before.values]
 
     def gauge(self, name: str, entity: str = "") -> float | None:
-        """The later value; None when it was not read."""
+        """Return the later value; None when it was not read."""
         return self.after.values.get((name, entity))
 
     def grown(self, counter: str, entity: str = "") -> float | None:
-        """By how much a counter grew; None when a reading lacks it or it went backwards (reset)."""
+        """Return by how much a counter grew; None when a reading lacks it or it went backwards (reset)."""
         a, b = self.before.values.get((counter, entity)), self.after.values.get((counter, entity))
         return b - a if a is not None and b is not None and b >= a else None
 
     def grown_32bit(self, counter: str, entity: str = "") -> float | None:
-        """As `grown` for a counter of 32 bits that wraps; None for more than half its range: a reset."""
+        """Return the growth of a counter of 32 bits that wraps; None for a reset, more than half its range."""
         a, b = self.before.values.get((counter, entity)), self.after.values.get((counter, entity))
         if a is None or b is None:
             return None
@@ -52,12 +52,12 @@ class Change:
         return difference if difference <= _WRAP_32 / 2 else None
 
     def per_s(self, counter: str, entity: str = "", *, unit: float = 1) -> float | None:
-        """Growth a second, in `unit`s of the counter (MIB for bytes shown as MiB)."""
+        """Return growth a second, in `unit`s of the counter (MIB for bytes shown as MiB)."""
         grown = self.grown(counter, entity)
         return None if grown is None else grown / unit / self.dt_s
 
     def grown_sum(self, counters: Iterable[str], entity: str = "") -> float | None:
-        """The growth of several counters together; None when one of them is not known."""
+        """Return the growth of several counters together; None when one of them is not known."""
         total = 0.0
         for counter in counters:
             grown = self.grown(counter, entity)
@@ -67,14 +67,17 @@ class Change:
         return total
 
     def row(self, metric: str, value: float, entity: str = "") -> SeriesRow:
-        """A row for the interval."""
+        """Return a row for the interval."""
         return SeriesRow(t_s=self.after.t_s, source=self.source, metric=metric, value=float(value), entity=entity)
 
     def rows(self, values: Iterable[tuple[str, float | None]], entity: str = "") -> Iterable[SeriesRow]:
-        """Rows of the metrics that are known."""
+        """Return rows of the metrics that are known."""
         return [self.row(metric, value, entity) for metric, value in values if value is not None]
 
 
 def ratio(numerator: float | None, denominator: float | None, *, scale: float = 1) -> float | None:
-    """`numerator / denominator * scale`; None when one is not known or nothing happened (the denominator is 0)."""
+    """Return `numerator / denominator * scale`.
+
+    None when one is not known or nothing happened (the denominator is 0).
+    """
     return None if numerator is None or not denominator else numerator / denominator * scale

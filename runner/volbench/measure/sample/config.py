@@ -111,12 +111,12 @@ class SamplingConfig:
         return replace(self, **absolute)
 
     def to_json(self) -> str:
-        """As one JSON object; holds no password."""
+        """Return the configuration as one JSON object, which holds no password."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
 
 def read_config(path: Path) -> SamplingConfig:
-    """The configuration in a file. Raises OSError, ValueError or TypeError for one that is none."""
+    """Return the configuration in a file. Raises OSError, ValueError or TypeError for one that is none."""
     raw = parse_json(path.read_text())
     components = tuple(ComponentConfig(**_with_tuples(component)) for component in raw.get("components", ()))
     return SamplingConfig(**{**_with_tuples(raw), "components": components})

@@ -57,7 +57,9 @@ class ServerConnection:
         """Counts statements, each before it is sent: no look at the server's count sees one that is not in it."""
 
     def rows(self, sql: str) -> Sequence[Sequence[bytes | None]]:
-        """All rows of one statement, values as the server sent them. Raises Unavailable; the next call reconnects.
+        """Return all rows of one statement, values as the server sent them.
+
+        Raises Unavailable; the next call reconnects.
 
         A statement that the server refuses (unknown table) raises Unavailable too and keeps the connection.
         """
@@ -74,7 +76,7 @@ class ServerConnection:
             raise Unavailable(f"the server does not answer: {error}") from error
 
     def text(self, sql: str) -> list[str]:
-        """The columns of the one row that a statement gives; NULL is the empty text. Raises Unavailable."""
+        """Return the columns of the one row that a statement gives; NULL is the empty text. Raises Unavailable."""
         rows = self.rows(sql)
         if len(rows) != 1:
             raise Unavailable(f"the server gave {counted(len(rows), 'row')} where one was expected")

@@ -70,7 +70,7 @@ class SamplingProcess:
         return None if self._process is None else self._process.pid
 
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Return whether it runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:

@@ -19,7 +19,7 @@ class KernelFile:
         self._fd: int | None = None
 
     def read(self) -> str:
-        """The text now. Raises Unavailable when it cannot be opened or read; the next call tries again."""
+        """Return the text now. Raises Unavailable when it cannot be opened or read; the next call tries again."""
         try:
             if self._fd is None:
                 self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)

@@ -14,17 +14,20 @@ class TickGrid:
     interval_ns: int
 
     def now_ns(self) -> int:
-        """The clock."""
+        """Return the clock."""
         return time.monotonic_ns()
 
     def next_tick(self, now_ns: int) -> int:
-        """The first tick that is due after `now_ns`. Ticks that passed meanwhile are missed, not made up for."""
+        """Return the first tick that is due after `now_ns`.
+
+        Ticks that passed meanwhile are missed, not made up for.
+        """
         return (now_ns - self.zero_monotonic_ns) // self.interval_ns + 1
 
     def due_ns(self, tick: int) -> int:
-        """When a tick is due."""
+        """Return when a tick is due."""
         return self.zero_monotonic_ns + tick * self.interval_ns
 
     def t_s(self, monotonic_ns: int) -> float:
-        """Seconds since the cell's zero, to the microsecond."""
+        """Return seconds since the cell's zero, to the microsecond."""
         return round((monotonic_ns - self.zero_monotonic_ns) / 1e9, 6)

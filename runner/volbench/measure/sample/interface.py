@@ -70,7 +70,10 @@ class Sampler(ABC):
 
     @classmethod
     def is_remote(cls, config: SamplingConfig) -> bool:  # noqa: ARG003 - most sources are always there
-        """Whether it answers from another process or starts later; where absent, each tick looks for it again."""
+        """Return whether it answers from another process or starts later.
+
+        Where absent, each tick looks for it again.
+        """
         return False
 
     def probe(self) -> Presence:
@@ -83,7 +86,7 @@ class Sampler(ABC):
 
     @abstractmethod
     def read(self) -> Values:
-        """The counters and gauges now. Raises Unavailable, or OSError of the file or socket."""
+        """Return the counters and gauges now. Raises Unavailable, or OSError of the file or socket."""
 
     def close(self) -> None:  # noqa: B027 - most sources that hold nothing have nothing to do
         """Release what is open; here, nothing is."""
@@ -91,4 +94,4 @@ class Sampler(ABC):
     @staticmethod
     @abstractmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Rows for the time between two readings; what is not known, or went backwards, has no row."""
+        """Yield rows for the time between two readings; what is not known, or went backwards, has no row."""

@@ -105,7 +105,7 @@ class LaneThread(threading.Thread):
         self._raw.tick(tick, late_s=late_ns / 1e9, took_s=took_ns / 1e9, read=read, failed=failed)
 
     def _probe(self, sampler: Sampler) -> bool:
-        """Whether the source is there; what changed is written down."""
+        """Return whether the source is there; what changed is written down."""
         try:
             presence = sampler.probe()
         except (Unavailable, OSError, *UNREADABLE) as error:

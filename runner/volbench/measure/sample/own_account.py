@@ -91,7 +91,7 @@ class OwnAccount:
 
 
 def bucket_of(timer_ps: int) -> int:
-    """The bucket of events_statements_histogram_global that a statement of this time is counted in.
+    """Return the bucket of events_statements_histogram_global that a statement of this time is counted in.
 
     Bucket 0 is below 10 us; each edge is 10^(1/50) times the one before.
     """

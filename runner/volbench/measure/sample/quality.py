@@ -46,7 +46,7 @@ class _Account:
 def source_quality(
     raw_file: Path, *, window_s: tuple[float, float] | None = None, until_s: float | None = None
 ) -> list[SourceQuality]:
-    """Ticks due and missed by source; absent sources with their reason.
+    """Return ticks due and missed by source; absent sources with their reason.
 
     Missed is what the *sampler* did not do in time. A tick at which a source had nothing to say (the server was
     being restarted, or took longer than a tick to answer) was not due; `reason` counts those.
@@ -79,7 +79,7 @@ def source_quality(
 
 
 def _book(accounts: dict[str, _Account], tick: RawTick, interval_s: float) -> None:
-    """A remote source that took several intervals to answer was asked at all the ticks that passed meanwhile."""
+    """Count a remote source that took several intervals to answer as read at all ticks that passed."""
     slow = range(tick.tick + 1, tick.tick + 1 + math.floor((tick.late_s + tick.took_s) / interval_s))
     for source in tick.read:
         accounts[source].ticks_read.add(tick.tick)
@@ -93,7 +93,7 @@ def _book(accounts: dict[str, _Account], tick: RawTick, interval_s: float) -> No
 
 
 def _window(window_s: tuple[float, float] | None, end_s: float, interval_s: float) -> range:
-    """Ticks that are due after the window's start and up to its end, and not after sampling ended."""
+    """Return ticks that are due after the window's start and up to its end, and not after sampling ended."""
     start_s, stop_s = (0.0, end_s) if window_s is None else window_s
     first = math.floor(start_s / interval_s + _SLACK) + 1
     last = math.floor(min(stop_s, end_s) / interval_s + _SLACK)

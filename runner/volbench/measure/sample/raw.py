@@ -47,11 +47,11 @@ class RawWriter:
         self._names = NamesWriter()
 
     def header(self, *, interval_s: float, zero_monotonic_ns: int) -> None:
-        """The first line."""
+        """Write the first line."""
         self._write({"schema": RAW_SCHEMA, "interval_s": interval_s, "zero_monotonic_ns": zero_monotonic_ns})
 
     def presence(self, source: str, presence: Presence, *, remote: bool, next_tick: int) -> None:
-        """What a probe said."""
+        """Write what a probe returned."""
         about = {"source": source, "present": presence.present, "reason": presence.reason}
         self._write({**about, "remote": remote, "next_tick": next_tick})
 
@@ -64,7 +64,7 @@ class RawWriter:
         read: Mapping[str, Reading],
         failed: Mapping[str, str],
     ) -> None:
-        """What one tick brought."""
+        """Write the readings of one tick."""
         line: dict[str, Any] = {"tick": tick, "late_s": round(late_s, 6), "took_s": round(took_s, 6)}
         line["read"] = {
             source: [reading.t_s, self._keys_of(source, reading), list(reading.values.values())]
@@ -82,7 +82,7 @@ class RawWriter:
         return number
 
     def end(self, end_s: float) -> None:
-        """The last line of a clean end."""
+        """Write the last line, that of a clean end."""
         self._write({"end_s": end_s})
 
     def _write(self, line: dict[str, Any]) -> None:
@@ -95,7 +95,7 @@ class RawWriter:
                 self._broken = False
 
     def fileno(self) -> int:
-        """The open file."""
+        """Return the open file."""
         return self._fd
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ class RawTick:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Header:
-    """The first line."""
+    """Write the first line."""
 
     interval_s: float
     zero_monotonic_ns: int
@@ -143,7 +143,7 @@ class End:
 
 
 def read_raw(path: Path) -> Iterator[Header | SourcePresence | RawTick | End]:
-    """All lines in order; a truncated last line is left out.
+    """Yield all lines in order; a truncated last line is left out.
 
     Raises RunUnreadable for a file that is absent, foreign, or damaged before its last line.
     """
@@ -171,7 +171,7 @@ def read_raw(path: Path) -> Iterator[Header | SourcePresence | RawTick | End]:
 
 
 def record_of(line: Any, names: NamesReader) -> Header | SourcePresence | RawTick | End | None:
-    """The record of one line; None for a line of names, which go to `names`.
+    """Return the record of one line; None for a line of names, which go to `names`.
 
     Raises ValueError, KeyError, TypeError or AttributeError for a line that is none.
     """

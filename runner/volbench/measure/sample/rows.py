@@ -29,7 +29,7 @@ LATENESS_EDGE_DEDUCT = math.log(1e-3)
 
 
 def series_rows(raw_file: Path) -> Iterator[SeriesRow]:
-    """Rows of all sources, each source in order of time.
+    """Yield rows of all sources, each source in order of time.
 
     A row is about the time since the source's previous reading: after missed ticks that is longer than the
     interval. Raises RunUnreadable.
@@ -41,7 +41,7 @@ def series_rows(raw_file: Path) -> Iterator[SeriesRow]:
 
 
 def histogram_rows(raw_file: Path) -> Iterator[HistogramRow]:
-    """Statement latencies, and the lateness of an emulated volume's operations, of each interval.
+    """Yield statement latencies, and the lateness of an emulated volume's operations, of each interval.
 
     None where the server or the volume keeps no histograms. `step` is left empty. Raises RunUnreadable.
     """
@@ -81,7 +81,7 @@ def lateness_of(before: Reading, after: Reading) -> Iterator[HistogramRow]:
 
 
 def _pairs(raw_file: Path) -> Iterator[tuple[str, Reading, Reading]]:
-    """Each source's readings, two and two."""
+    """Yield each source's readings, two and two."""
     last: dict[str, Reading] = {}
     for record in read_raw(raw_file):
         if not isinstance(record, RawTick):
@@ -94,7 +94,7 @@ def _pairs(raw_file: Path) -> Iterator[tuple[str, Reading, Reading]]:
 
 
 def histogram_of(before: Reading, after: Reading) -> HistogramRow | None:
-    """The interval's statements by bin, of two readings of performance_schema.
+    """Return the interval's statements by bin, of two readings of performance_schema.
 
     None without histograms, and when they began anew.
     """

@@ -40,7 +40,7 @@ class ServerHandle(Protocol):
         """The data directory as this process sees it."""
 
     def connect(self, database: str | None = None, *, timeout_s: float = ...) -> AbstractContextManager[Any]:
-        """A DB-API connection, closed at the end of the block; `timeout_s` bounds each statement."""
+        """Return a DB-API connection, closed at the end of the block; `timeout_s` bounds each statement."""
 
     def query(self, sql: str) -> Sequence[Sequence[Any]]:
         """Return all rows of one statement; none for a statement without a result."""
@@ -55,7 +55,7 @@ class ServerHandle(Protocol):
         """Send SIGKILL, as in a crash, and wait until the process is gone."""
 
     def alive(self) -> bool:
-        """Whether the server's process runs."""
+        """Return whether the server's process runs."""
 
     def log_since_start(self) -> str:
         """Return the log's text since the last start; empty if the log is not readable."""

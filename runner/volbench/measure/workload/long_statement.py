@@ -86,7 +86,7 @@ class LongStatement:
         return True
 
     def _is_running(self) -> bool:
-        """Whether the server has a session of this id; False where the server cannot be asked."""
+        """Return whether the server has a session of this id; False where the server cannot be asked."""
         if self._id is None:
             return False
         listed = f"SELECT 1 FROM information_schema.processlist WHERE id = {self._id}"  # noqa: S608 - a number

@@ -141,7 +141,7 @@ def _of_reads(data_dir: Path, *, seconds: float, runner: ContrastRunner) -> Iter
 
 
 def _is_rate_of(contrast: SizeContrast, point: FioResult) -> bool:
-    """Whether one of both rates is that of the step."""
+    """Return whether one of both rates is that of the step."""
     pairs = ((contrast.iops, point.iops), (contrast.mib_per_s, point.moved_bytes_per_s / MIB))
     return any(min(pair) > 0 and max(pair) <= SAME_RATE * min(pair) for pair in pairs)
 

@@ -33,7 +33,7 @@ class Bracket:
 
 
 def capacities(reports: Sequence[Report], objective: Objective) -> tuple[CapacityRow, ...]:
-    """One row for each volume and load; of several runs of the same load, the one that brackets it best."""
+    """Return one row for each volume and load; of several runs of the same load, the one that brackets it best."""
     candidates: defaultdict[tuple[str, str], list[CapacityRow]] = defaultdict(list)
     for report in reports:
         for (volume, load), cells in _loads(report).items():
@@ -42,7 +42,7 @@ def capacities(reports: Sequence[Report], objective: Objective) -> tuple[Capacit
 
 
 def keeps(row: CellRow, objective: Objective) -> bool | None:
-    """Whether a cell kept the objective at its rate; None where it cannot be told."""
+    """Return whether a cell kept the objective at its rate; None where it cannot be told."""
     latency, achieved = row.metrics.get(objective.metric), row.metrics.get("rate_achieved_ratio")
     if not row.valid or achieved is None:
         return None
@@ -60,7 +60,7 @@ def keeps(row: CellRow, objective: Objective) -> bool | None:
 
 
 def bracket(rows: Sequence[CellRow], objective: Objective) -> Bracket:
-    """Of one cell's rates, in any order."""
+    """Return the bracket of one cell's rates, which may have any order."""
     sustained: CellRow | None = None
     for row in sorted(rows, key=rate_of):
         is_kept = keeps(row, objective)
@@ -71,17 +71,17 @@ def bracket(rows: Sequence[CellRow], objective: Objective) -> Bracket:
 
 
 def ladder(low: float, high: float, rungs: int) -> tuple[int, ...]:
-    """Rates from low to high with equal ratios; whole ones, since sysbench offers no others."""
+    """Return rates from low to high with equal ratios; whole ones, since sysbench offers no others."""
     return tuple(sorted({max(1, round(low * (high / low) ** (rung / (rungs - 1)))) for rung in range(rungs)}))
 
 
 def rate_of(row: CellRow) -> float:
-    """Transactions per second that were offered."""
+    """Return transactions per second that were offered."""
     return float(row.parameters["rate"])
 
 
 def _loads(report: Report) -> dict[tuple[str, str], dict[int, list[CellRow]]]:
-    """Rows with a rate, by volume and load, then by repeat."""
+    """Return rows with a rate, by volume and load, then by repeat."""
     loads: defaultdict[tuple[str, str], defaultdict[int, list[CellRow]]] = defaultdict(lambda: defaultdict(list))
     for row in report.cells:
         # Parts of a step, such as NAME/during, repeat its time.
@@ -132,7 +132,7 @@ def _queries_each(brackets: Sequence[Bracket]) -> float | None:
 
 
 def _limits(report: Report, volume: str, broke: Sequence[CellRow]) -> Iterator[str]:
-    """Causes that were named where the objective broke, the surest first."""
+    """Yield causes that were named where the objective broke, the surest first."""
     broken_cells = {(row.step, row.cell_id) for row in broke}
     named: dict[str, FindingRow] = {}
     for finding in report.findings:
@@ -155,7 +155,7 @@ def _confidence(finding: FindingRow | None) -> float:
 
 
 def _width(row: CapacityRow) -> tuple[bool, float]:
-    """Rows with both ends first, then the narrowest."""
+    """Return rows with both ends first, then the narrowest."""
     if row.high_per_s is None or row.low_per_s == 0:
         return True, 0.0
     return False, math.log(row.high_per_s / row.low_per_s)

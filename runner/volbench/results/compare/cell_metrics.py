@@ -29,7 +29,7 @@ Spans = Sequence[tuple[float, float]]
 def storage_metrics(
     series_path: Path, window_s: tuple[float, float], spans_s: Spans = ()
 ) -> dict[str, MetricValue]:
-    """Means over the window of what diskstats said of the volume's disk; absent where there is no such disk.
+    """Return means over the window of what diskstats said of the volume's disk; absent where there is no such disk.
 
     Waiting times are weighted by the number of operations in each interval, as one long interval would be.
 
@@ -61,7 +61,7 @@ class _Weighed:
 
     @classmethod
     def of(cls, series: Series, spans_s: Spans) -> _Weighed:
-        """Each sample is about the time since the one before it, longer after missed ticks."""
+        """Return each sample is about the time since the one before it, longer after missed ticks."""
         lengths = np.diff(series.t_s)
         typical_s = float(np.median(lengths)) if len(lengths) else 1.0
         length_s = np.concatenate(([typical_s], lengths))[: len(series.t_s)]
@@ -72,12 +72,15 @@ class _Weighed:
         return cls(t_s=series.t_s[counted], value=series.value[counted], length_s=length_s[counted])
 
     def mean(self) -> float:
-        """Mean over time."""
+        """Return mean over time."""
         return float(np.average(self.value, weights=self.length_s))
 
 
 def _weighted(weighed: dict[SeriesKey, _Weighed], wait: str, rate: str) -> float | None:
-    """Mean of a waiting time, each sample weighted by its interval's operations; None when there were none."""
+    """Return mean of a waiting time, each sample weighted by its interval's operations.
+
+    None when there were none.
+    """
     total = weight = 0.0
     for key, waits in weighed.items():
         rates = weighed.get(SeriesKey(source=key.source, metric=rate, entity=key.entity))

@@ -101,7 +101,7 @@ def compare(
     alpha: float = 0.05,
     sequential: bool = False,
 ) -> list[Comparison]:
-    """All comparisons of `volumes[1:]` with `volumes[0]`, in the order in which steps and metrics first appear.
+    """Return all comparisons of `volumes[1:]` with `volumes[0]`, in the order of steps and metrics.
 
     Invalid rows and rows without a value are left out and counted. A metric with a value that is zero or
     negative has no ratio: it is inconclusive with that reason. Rows of volumes that are not named are not used.
@@ -175,7 +175,7 @@ def _judge_group(
     *,
     disturbed: bool,
 ) -> list[Comparison]:
-    """All metrics of a group, in its order; with the disturbed rows or without them."""
+    """Return all metrics of a group, in its order; with the disturbed rows or without them."""
     pairs = [prepare(sides, baseline, candidate, level, disturbed=disturbed) for sides in group.values()]
     primary, secondary = ([p for p in pairs if p.row.primary is kind] for kind in (True, False))
     judged = [
@@ -195,7 +195,7 @@ def _any_disturbed(group: Mapping[str, Mapping[str, list[Row]]], volumes: Sequen
 
 
 def _of_two_looks(bounded: Comparison, undisturbed: Comparison) -> Comparison:
-    """The comparison with the disturbed rows where its verdict holds within their bounds, else the one without.
+    """Return the comparison with the disturbed rows where its verdict holds within their bounds, else without them.
 
     Where too few rows are left without them, the one with all shows more, and says what is open.
     """
@@ -219,7 +219,7 @@ def _of_two_looks(bounded: Comparison, undisturbed: Comparison) -> Comparison:
 
 
 def _table(rows: Iterable[Row], volumes: Sequence[str]) -> dict[GroupKey, dict[str, dict[str, list[Row]]]]:
-    """Rows by (step, parameters), then metric, then volume."""
+    """Return rows by (step, parameters), then metric, then volume."""
     table: dict[GroupKey, dict[str, dict[str, list[Row]]]] = {}
     first_rows: dict[tuple[GroupKey, str], Row] = {}
     cells: set[tuple[GroupKey, str, str]] = set()
@@ -246,7 +246,7 @@ def _table(rows: Iterable[Row], volumes: Sequence[str]) -> dict[GroupKey, dict[s
 
 
 def _judge_family(family: Sequence[Prepared], baseline: str, margin: float, level: ErrorLevel) -> list[Comparison]:
-    """Comparisons of one family; those below the fewest runs decide nothing and do not weigh on the others.
+    """Return comparisons of one family; those below the fewest runs decide nothing and do not weigh on the others.
 
     One whose shift decides nothing, whatever it is, keeps its place and its level: it depends on the values, and to
     leave it out would be to choose the metric that is tested first by them.
@@ -355,5 +355,5 @@ def _still_needed(comparison: Comparison, prepared: Prepared, *, weight: float) 
 
 
 def group_key(of: Row | Comparison) -> GroupKey:
-    """Step and parameters, which a family of comparisons has in common."""
+    """Return step and parameters, which a family of comparisons has in common."""
     return of.step, tuple(sorted(of.parameters.items()))

@@ -52,7 +52,7 @@ class PairSummary:
 
 
 def summarise(comparisons: Iterable[Comparison]) -> list[PairSummary]:
-    """One summary for each pair of volumes, in order of appearance."""
+    """Return one summary for each pair of volumes, in order of appearance."""
     pairs: dict[tuple[str, str], list[Comparison]] = {}
     for comparison in comparisons:
         pairs.setdefault((comparison.baseline, comparison.candidate), []).append(comparison)
@@ -83,7 +83,7 @@ def certain_among(pairs: Sequence[PairSummary]) -> frozenset[str]:
 
 
 def overall(pairs: Sequence[PairSummary]) -> OverallVerdict:
-    """The verdict of all pairs: the one they share, else `mixed`; `single_volume` when there is no pair."""
+    """Return the verdict of all pairs: the one they share, else `mixed`; `single_volume` when there is no pair."""
     verdicts = {pair.verdict for pair in pairs}
     if not verdicts:
         return "single_volume"

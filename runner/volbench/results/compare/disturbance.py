@@ -125,7 +125,7 @@ def disturbances(
     lateness_changes: Mapping[str, float] | None = None,
     unbounded: Sequence[Disturbance] = (),
 ) -> tuple[Disturbance, ...]:
-    """What delayed a step from outside, each with its bound; none when no limit is exceeded.
+    """Return what delayed a step from outside, each with its bound; none when no limit is exceeded.
 
     Args:
         cpus: of the machine, None where not known: then stolen time has no bound.
@@ -166,7 +166,7 @@ def held_share(records: Sequence[Disturbance], *, ceiling: float) -> float:
 
 
 def delayable_share(*, clients: int | None, reading: float | None, lateness_s_per_s: float | None) -> float:
-    """Of the clients' time, the share that was not spent on reads of the volume: the ceiling of the module's text.
+    """Return the share of the clients' time that was not spent on reads of the volume: the module's ceiling.
 
     Args:
         clients: of a closed loop; None: not one, or not known.
@@ -181,7 +181,7 @@ def delayable_share(*, clients: int | None, reading: float | None, lateness_s_pe
 def bounds(
     metrics: Mapping[str, MetricValue], name: str, *, delayed: float, open_loop: bool, window_s: float
 ) -> Interval:
-    """The interval in which a figure lies without the disturbance; it contains the figure. See the module.
+    """Return the interval in which a figure lies without the disturbance; it contains the figure. See the module.
 
     Args:
         metrics: of the step; name: one with a direction.
@@ -228,6 +228,6 @@ def _foreign(cpu: CpuUse, limits: ValidityLimits) -> Disturbance:
 
 
 def disturbance(kind: str, size: float, limit: float, share: float, text: str) -> Disturbance:
-    """The record; `held` above 1 is 1."""
+    """Return the record; `held` above 1 is 1."""
     fields = {"kind": kind, "size": size, "limit": limit, "delayed_share_max": min(1.0, share), "text": text}
     return Disturbance.model_validate(fields)

@@ -77,7 +77,7 @@ class _Open:
 def effects_of(
     sweep: SweepSpec, observations: Sequence[CellValue], *, better: Better, margin: float, alpha: float
 ) -> list[FactorEffect]:
-    """All effects of one metric, main effects first, in the order of the sweep's factors.
+    """Return all effects of one metric, main effects first, in the order of the sweep's factors.
 
     Args:
         sweep: the factors and the design.
@@ -231,7 +231,7 @@ class _Columns:
         self.matrix: NDArray[np.float64] = np.array(rows, dtype=np.float64)
 
     def contrast(self, term: Term, levels: tuple[Scalar, ...]) -> NDArray[np.float64]:
-        """Coefficients of the effect: the level against the base, averaged over all other factors.
+        """Return coefficients of the effect: the level against the base, averaged over all other factors.
 
         For two factors: the first one's effect at the second one's level, less that at its base.
         """
@@ -249,7 +249,7 @@ class _Columns:
             yield from self._products(term, point)
 
     def _row_of_term(self, term: Term, point: Mapping[str, Scalar]) -> Iterable[float]:
-        """The row where every column of another term is 0: its mean over the levels."""
+        """Return the row where every column of another term is 0: its mean over the levels."""
         for each in self.terms:
             if each == term:
                 yield from self._products(term, point)

@@ -38,7 +38,7 @@ def _of_cell(result: CellResult, odd: Reasons) -> tuple[Reasons, ...]:
 
 
 def _odd_settings(run: RunRecord, results: Iterable[CellResult]) -> Mapping[str, tuple[str, ...]]:
-    """Cells whose server was set otherwise than that of the cells of the same my.cnf, which a sweep may vary.
+    """Return by cell in what its server was set otherwise than those of the same my.cnf.
 
     Servers that ran already are compared as they are: there, it is the cells of the same server.
     """

@@ -118,7 +118,7 @@ def answer(question: Question, prices: Prices) -> CreditForecast:
 
 
 def has_parameter(profile: str, name: str) -> bool:
-    """Whether a profile has a parameter of this name."""
+    """Return whether a profile has a parameter of this name."""
     return name in whole_profile(profile).parameters
 
 
@@ -148,7 +148,9 @@ _GIB_MAX = 65_536
 
 
 def implied_gib(question: Question, observed: Sequence[tuple[float, float]]) -> int | None:
-    """The smallest size, in GiB, of which the vendor's balance may be; None where the stated size may have it.
+    """Return the smallest size, in GiB, of which the vendor's balance may be.
+
+    None where the stated size may have it.
 
     The balance of a larger volume falls more slowly. Striped volumes count as one of their total size.
     """
@@ -171,7 +173,10 @@ def implied_gib(question: Question, observed: Sequence[tuple[float, float]]) -> 
 
 
 def shortfall_from_observed(predicted: Forecast, observed: Sequence[tuple[float, float]]) -> float:
-    """How much more than the forecast's balance the vendor counts at most, as a share; 0 without a bucket."""
+    """Return how much more than the forecast's balance the vendor counts at most, as a share.
+
+    0 without a bucket.
+    """
     if predicted.bucket is None or not predicted.bucket.percent or len(predicted.balance) < 2:
         return 0.0
     times = [point.t_s for point in predicted.balance]
@@ -182,7 +187,9 @@ def shortfall_from_observed(predicted: Forecast, observed: Sequence[tuple[float,
 
 
 def difference_from_observed(predicted: Forecast, observed: Sequence[tuple[float, float]]) -> float | None:
-    """The largest difference between the forecast's balance and the vendor's, as a share; None without either.
+    """Return the largest difference between the forecast's balance and the vendor's, as a share.
+
+    None without either.
 
     Only points of the forecast's own time are compared; its balance is taken as straight between its points.
     """

@@ -57,7 +57,7 @@ class BalanceSimulation:
 
 
 def served_by_caps(limits: Limits, work: Work) -> Floats:
-    """Share of the load that the caps let through, shape (intervals,)."""
+    """Return share of the load that the caps let through, shape (intervals,)."""
     served = np.ones(work.interval_s.shape)
     for cap in limits.caps:
         demand = work.demand(cap.charge)
@@ -75,7 +75,9 @@ def pieces_of(
     served: float,
     duration_s: float,
 ) -> list[LoadStretch]:
-    """Constant load until the end, cut where a bucket runs dry; at most one piece more than there are buckets.
+    """Return constant load until the end, cut where a bucket runs dry.
+
+    At most one piece more than there are buckets.
 
     Args:
         rates, capacities, balances, demand: of every bucket, in its units (per second).
@@ -104,7 +106,7 @@ def pieces_of(
 
 
 def replay(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> BalanceSimulation:
-    """Balances over a history.
+    """Return balances over a history.
 
     Args:
         limits: of the volume, with what is in its buckets at first.
@@ -124,7 +126,7 @@ def replay(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> BalanceSim
 
 
 def is_sustainable(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> bool:
-    """Whether no bucket ever runs dry, however often the work is repeated.
+    """Return whether no bucket ever runs dry, however often the work is repeated.
 
     It is repeated once: a bucket that ends the second time where it ended the first has found its cycle.
     """
@@ -147,7 +149,7 @@ def is_sustainable(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> bo
 def _unbounded_paths(
     buckets: Sequence[VolumeLimit], demands: Sequence[Floats], served: Floats, interval_s: Floats
 ) -> list[Floats]:
-    """Balances without the lower bound: below 0, a bucket has run dry (how far below means nothing).
+    """Return balances without the lower bound: below 0, a bucket has run dry (how far below means nothing).
 
     b(i) = min(capacity, b(i-1) + gain(i)) is S(i) + min(b(0), min over j <= i of capacity - S(j)), where S is the
     running sum of the gains.
@@ -173,7 +175,7 @@ class _Drained:
 def _drained(
     buckets: Sequence[VolumeLimit], demands: Sequence[Floats], served: Floats, interval_s: Floats
 ) -> _Drained:
-    """The balances of all buckets, by the cheapest way that is exact.
+    """Return the balances of all buckets, by the cheapest way that is exact.
 
     A bucket that the whole load would not empty is not emptied by less either, so that it may be left out. Often
     one bucket alone holds the load back: then the others, under what it lets through, do not run dry.
@@ -273,5 +275,5 @@ def _many_buckets(
 
 
 def _moment(interval_s: Floats, index: int, share: float) -> float:
-    """Seconds from the begin to `share` of interval `index`."""
+    """Return seconds from the begin to `share` of interval `index`."""
     return float(interval_s[:index].sum() + share * interval_s[index])

@@ -62,7 +62,7 @@ class DumpForecast:
 def forecast_dump(
     limits: Limits, dump: DumpLoad, load: Work | None, *, window_s: float | None = None
 ) -> DumpForecast:
-    """How long a dump takes.
+    """Return how long a dump takes.
 
     Args:
         limits: of the volume, with what is in its buckets when the dump starts.
@@ -79,7 +79,7 @@ def forecast_dump(
 
 
 def duration_s(limits: Limits, dump: DumpLoad, load: Work | None) -> float | None:
-    """Seconds that a dump takes beside a constant load that is served first; None: without end."""
+    """Return seconds that a dump takes beside a constant load that is served first; None: without end."""
     rates, costs, load_demand = (np.array(column) for column in zip(*_columns(limits, dump, load), strict=True))
     buckets = slice(len(limits.caps), None)
     served = float(served_by_caps(limits, load)[0]) if load else 1.0
@@ -111,7 +111,7 @@ def duration_s(limits: Limits, dump: DumpLoad, load: Work | None) -> float | Non
 
 
 def _columns(limits: Limits, dump: DumpLoad, load: Work | None) -> list[tuple[float, float, float]]:
-    """Of every limit, caps first: its rate, what one read of the dump costs, what the load asks for."""
+    """Return of every limit, caps first: its rate, what one read of the dump costs, what the load asks for."""
     size = np.array([dump.io_bytes])
     columns = []
     for limit in limits.all:

@@ -36,7 +36,7 @@ class Expected:
 
 
 def expected(spec: ForecastSpec, volume: VolumeSpec) -> Expected | None:
-    """The forecast for a volume; None without a load, a known profile or credits."""
+    """Return the forecast for a volume; None without a load, a known profile or credits."""
     if spec.iops is None or (volume.kind != "emulated" and not spec.volume):
         return None
     resolved = resolve_volume(volume) if volume.kind == "emulated" else resolve_spec(spec.volume, name="forecast")

@@ -39,7 +39,7 @@ class Extrapolation:
 
 
 def ahead(limits: Limits, work: Work) -> Extrapolation | None:
-    """Of a history and the balances at its end; None where no bucket runs dry, or nothing tells how it varies.
+    """Extrapolate a history from the balances at its end; None where no bucket runs dry, or too little is known.
 
     Args:
         limits: holding the balances at the end of the history.
@@ -64,7 +64,9 @@ def ahead(limits: Limits, work: Work) -> Extrapolation | None:
 
 
 def relative_error(values: Floats) -> float | None:
-    """Standard error of the mean against the mean; None for fewer than INTERVALS_MIN values, or none above 0.
+    """Return standard error of the mean against the mean.
+
+    None for fewer than INTERVALS_MIN values, or none above 0.
 
     Args:
         values: consecutive, shape (intervals,).

@@ -64,14 +64,14 @@ class Forecast:
 
 
 def forecast(limits: Limits, work: Work, *, gaps: Gaps = "baseline") -> Forecast:
-    """Of a constant load (one interval without end) or of a history."""
+    """Forecast a constant load (one interval without end) or a history."""
     if np.isinf(work.interval_s).any():
         return _constant(limits, work)
     return _history(limits, work, replay(limits, work, gaps=gaps))
 
 
 def main_bucket(limits: Limits, exhausted_after_s: tuple[float | None, ...] = ()) -> int | None:
-    """The bucket that a reader wants to hear of: the first to run dry, else the volume's own, else any."""
+    """Return the bucket that a reader wants to hear of: the first to run dry, else the volume's own, else any."""
     if not limits.buckets:
         return None
     dry = [(at_s, index) for index, at_s in enumerate(exhausted_after_s) if at_s is not None]
@@ -120,7 +120,7 @@ def _constant(limits: Limits, work: Work) -> Forecast:
 def _constant_points(
     limits: Limits, work: Work, main: int, exhausted_s: float | None, cap: float
 ) -> tuple[BalancePoint, ...]:
-    """Two or three corners: the balance is straight between them. After the first cut it stays at zero."""
+    """Return two or three corners: the balance is straight between them. After the first cut it stays at zero."""
     bucket = limits.buckets[main]
     capacity = bucket.capacity or 0.0
     start = BalancePoint(t_s=0.0, balance=bucket.start)
@@ -135,7 +135,9 @@ def _constant_points(
 
 
 def _share_while_throttled(limits: Limits, work: Work, replayed: BalanceSimulation) -> Floats:
-    """What share of each interval's load is served in the seconds in which a bucket is empty; shape (intervals,).
+    """Return what share of each interval's load is served in the seconds in which a bucket is empty.
+
+    Shape (intervals,).
 
     Of an hour that is throttled for ten minutes the other fifty are served as the caps allow.
     """

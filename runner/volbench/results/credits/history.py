@@ -71,7 +71,10 @@ class History:
 
 
 def read_plain_series(path: Path, assumed: Defaults) -> History:
-    """A plain series, also packed or in UTF-16. Raises UsageError for what is no such file, with what is wrong."""
+    """Return a plain series, also packed or in UTF-16.
+
+    Raises UsageError for what is no such file, with what is wrong.
+    """
     name, text = _only_text(path)
     columns = _with_time(_json_columns(text, path) if name.endswith(".json") else _csv_columns(text, path))
     unknown = set(columns) - {"t", *_SPLIT, *_TOTALS}
@@ -97,7 +100,7 @@ def read_plain_series(path: Path, assumed: Defaults) -> History:
 
 
 def _with_time(columns: Mapping[str, Floats]) -> dict[str, Floats]:
-    """The columns with the time as `t`, in seconds, whatever it is called and whether it counts seconds or ms."""
+    """Return the columns with the time as `t`, in seconds, whatever its name and unit (seconds or ms)."""
     named = next((name for name in columns if name.strip().lower() in TIME_NAMES), None)
     if named is None:
         return dict(columns)
@@ -110,7 +113,7 @@ def _with_time(columns: Mapping[str, Floats]) -> dict[str, Floats]:
 
 
 def _rates(columns: Mapping[str, Floats], assumed: Defaults) -> tuple[list[Floats], list[Floats | None]]:
-    """Reads and writes per second, and their bytes per second where told."""
+    """Return reads and writes per second, and their bytes per second where told."""
     if "iops" not in columns:
         traffic = [columns[name] * 2**20 if name in columns else None for name in _SPLIT[2:]]
         return [columns["reads_per_s"], columns["writes_per_s"]], traffic
@@ -172,7 +175,7 @@ def _json_columns(text: str, path: Path) -> dict[str, Floats]:
 
 
 def _numbers(column: pa.ChunkedArray, name: str, path: Path) -> Floats:
-    """A column as floats, times as epoch seconds, what is missing as NaN."""
+    """Return a column as floats, times as epoch seconds, what is missing as NaN."""
     try:
         if name.strip().lower() in TIME_NAMES and not (
             pa.types.is_integer(column.type) or pa.types.is_floating(column.type)

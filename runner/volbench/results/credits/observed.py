@@ -35,7 +35,7 @@ class ObservedDump:
 
 
 def observed_dump(history: History, dump_bytes: float, *, window_s: float | None = None) -> ObservedDump | None:
-    """The dump at the observed speed; None where requests did not wait, or nothing was read while they did.
+    """Return the dump at the observed speed; None where requests did not wait, or nothing was read while they did.
 
     Args:
         dump_bytes: of the dump, uncompressed.

@@ -56,7 +56,7 @@ class Price(Record):
         return self
 
     def month(self, amount: float, *, size_gib: float = 0.0) -> float:
-        """The price of an amount, in the parameter's unit, of a volume of this size."""
+        """Return the price of an amount, in the parameter's unit, of a volume of this size."""
         over = self.over + self.over_per_gib * size_gib
         return max(0.0, min(amount, self.up_to) - over) / self.per * (self.price or 0.0)
 
@@ -80,11 +80,11 @@ class Prices(Record):
     instances: dict[str, InstancePrice]
 
     def is_charged_by_traffic(self, profile: str) -> bool:
-        """Whether a part of a profile's price is for bytes read or written."""
+        """Return whether a part of a profile's price is for bytes read or written."""
         return any(charge.traffic for charge in self.volumes.get(profile, ()))
 
     def is_complete(self, profile: str) -> bool:
-        """Whether a profile has a price that leaves out nothing that the volume needs."""
+        """Return whether a profile has a price that leaves out nothing that the volume needs."""
         return profile in self.volumes and not any(charge.without for charge in self.volumes[profile])
 
 
@@ -125,7 +125,7 @@ def monthly_cost(
     read_bytes_per_s: float,
     write_bytes_per_s: float,
 ) -> MonthlyPrice | None:
-    """A month of a volume with these parameters under this mean traffic; None where there is no price."""
+    """Return a month of a volume with these parameters under this mean traffic; None where there is no price."""
     charges = prices.volumes.get(profile)
     if charges is None or not all(_is_for(charge, parameters) for charge in charges):
         return None

@@ -54,14 +54,14 @@ class InstanceAlternative:
 
 
 def size_parameter(profile: str) -> str | None:
-    """The parameter that says how large a volume of this profile is; None where it has no size."""
+    """Return the parameter that says how large a volume of this profile is; None where it has no size."""
     return next(
         (key for key, parameter in whole_profile(profile).parameters.items() if parameter.kind == "size"), None
     )
 
 
 def alternatives(profile: str, options: Mapping[str, str], work: Work, prices: Prices) -> list[Alternative]:
-    """The smallest volume of this and of every priced type of its kind that holds the data and endures the load.
+    """Return the smallest volume of each priced type of its kind that holds the data and endures the load.
 
     A type whose price leaves something out (the nodes of a cluster) is no alternative.
 
@@ -91,7 +91,7 @@ def alternatives(profile: str, options: Mapping[str, str], work: Work, prices: P
 def smallest(
     profile: str, size_bytes: int, work: Work, prices: Prices, *, options: Mapping[str, str] | None = None
 ) -> Alternative | None:
-    """The smallest volume of a type, from `size_bytes` on, that endures the load; None when none does.
+    """Return the smallest volume of a type, from `size_bytes` on, that endures the load; None when none does.
 
     Args:
         options: parameters besides its size, as in a SPEC.
@@ -120,7 +120,7 @@ def smallest(
 
 
 def instances(work: Work, prices: Prices) -> list[InstanceAlternative]:
-    """The instances with a price whose own limits endure the load, cheapest first."""
+    """Return the instances with a price whose own limits endure the load, cheapest first."""
     alternatives_found = []
     for name in sorted(load_profile(INSTANCES).table.keys() & prices.instances.keys()):
         if instance_endures(name, work):
@@ -133,12 +133,12 @@ def instances(work: Work, prices: Prices) -> list[InstanceAlternative]:
 
 
 def instance_endures(instance: str, work: Work) -> bool:
-    """Whether an instance's own limits serve the whole load for ever."""
+    """Return whether an instance's own limits serve the whole load for ever."""
     return _suits(_of_instance(limits_of(resolve("ebs-gp2", {"instance": instance}))), work)
 
 
 def cost_of(volume: ResolvedVolume, work: Work | None, prices: Prices) -> MonthlyPrice | None:
-    """A month of this volume under the mean traffic of the load."""
+    """Return a month of this volume under the mean traffic of the load."""
     mean = None if work is None else work.mean()
     return monthly_cost(
         prices,
@@ -150,7 +150,7 @@ def cost_of(volume: ResolvedVolume, work: Work | None, prices: Prices) -> Monthl
 
 
 def _tuned(profile: str, options: dict[str, str], work: Work, prices: Prices) -> Mapping[str, str] | None:
-    """The options with provisioned IOPS and throughput as small as the load allows; None when none suits."""
+    """Return the options with provisioned IOPS and throughput as small as the load allows; None when none suits."""
     priced = {price.parameter for price in prices.volumes.get(profile, ())}
     tunable = [name for name in _TUNED_UNIT if name in priced and name in whole_profile(profile).parameters]
     limits = _limits(profile, options)
@@ -172,7 +172,7 @@ def _tuned(profile: str, options: dict[str, str], work: Work, prices: Prices) ->
 
 
 def _peaks(profile: str, work: Work) -> dict[str, float]:
-    """The most that the load asks of each resource of this type, in its limits' units per second."""
+    """Return the most that the load asks of each resource of this type, in its limits' units per second."""
     caps = limits_of(resolve(profile)).caps
     return {
         resource: max(
@@ -189,7 +189,7 @@ def _suits(limits: Limits, work: Work) -> bool:
 
 
 def _limits(profile: str, options: Mapping[str, str]) -> Limits | None:
-    """The limits; None for parameters that the profile does not allow."""
+    """Return the limits; None for parameters that the profile does not allow."""
     try:
         return limits_of(resolve(profile, options))
     except UsageError:
@@ -204,7 +204,7 @@ def _of_instance(limits: Limits) -> Limits:
 
 
 def least(suits: Callable[[int], bool], low: int, high: int) -> int | None:
-    """The least whole number from `low` on that suits; what is too small and what is too large do not."""
+    """Return the least whole number from `low` on that suits; what is too small and what is too large do not."""
     if low > high:
         return None
     below, at = low - 1, low
@@ -219,7 +219,7 @@ def least(suits: Callable[[int], bool], low: int, high: int) -> int | None:
 
 
 def _most(profile: str, figure: str, otherwise: int) -> int:
-    """A profile's own upper bound, where it has such a figure."""
+    """Return a profile's own upper bound, where it has such a figure."""
     bound = whole_profile(profile).figures.get(figure)
     return otherwise if bound is None else math.floor(bound.number)
 

@@ -53,7 +53,7 @@ def read_history(
     choice: Choice | None = None,
     interval_s: float | None = None,
 ) -> History:
-    """The load that a file or a directory tells of.
+    """Return the load that a file or a directory tells of.
 
     Args:
         path: a file; a directory of files that other tools recorded; the directory of a run or of one of its cells.
@@ -107,7 +107,7 @@ def _refuse_window(window: DayWindow | None) -> None:
 def _of_files(
     files: Sequence[RecordedFile], assumed: Defaults, choice: Choice, *, where: Path, window: DayWindow | None
 ) -> History:
-    """The history of the only timeline of the files that has operations of the device."""
+    """Return the history of the only timeline of the files that has operations of the device."""
     sorted_files = sort_files(files, choice)
     timelines = [timeline for timeline in sorted_files.timelines if any(_counts(timeline, choice.device))]
     hosts = sorted({timeline.host for timeline in timelines} - {""})
@@ -158,7 +158,10 @@ def _of_files(
 
 
 def _counts(timeline: Timeline, device: str) -> Iterator[SeriesKey]:
-    """Operations a second of a device, or of any; of a file system whose operations are not counted its bytes."""
+    """Yield operations a second of a device, or of any.
+
+    Of a file system whose operations are not counted its bytes.
+    """
     for recorded in timeline.recordings.values():
         for key in recorded.series:
             is_load = key.metric in {*_RATES, _TOTAL, _ALL_TRAFFIC, *_TRAFFIC} and key.source in _SOURCES
@@ -169,7 +172,7 @@ def _counts(timeline: Timeline, device: str) -> Iterator[SeriesKey]:
 def _only_timeline(
     timelines: Sequence[Timeline], of_all: Sequence[Timeline], where: Path, choice: Choice
 ) -> Timeline:
-    """The timeline that a history is made of. Raises UsageError where there is none, or several."""
+    """Return the timeline that a history is made of. Raises UsageError where there is none, or several."""
     if len(timelines) == 1:
         return timelines[0]
     if not timelines:
@@ -196,14 +199,14 @@ def _only_timeline(
 
 
 def _within(series: SeriesByKey, window: DayWindow) -> dict[SeriesKey, Series]:
-    """The samples that end in the window."""
+    """Return the samples that end in the window."""
     times = [samples.t_s for samples in series.values() if len(samples.t_s)]
     span = window.within(min(float(t_s[0]) for t_s in times), max(float(t_s[-1]) for t_s in times))
     return series_within(series, *span)
 
 
 def _cell(path: Path) -> Path:
-    """The cell's directory: the one given, or the only one of a run."""
+    """Return the cell's directory: the one given, or the only one of a run."""
     if (path / SERIES_FILE).exists():
         return path
     cells = sorted(file.parent for file in path.glob(f"cells/*/{SERIES_FILE}"))
@@ -262,13 +265,13 @@ def _history(
 
 
 def _of_vendor(series: SeriesByKey, metric: str) -> Series | None:
-    """What the vendor says of the only volume that it says it of."""
+    """Return what the vendor says of the only volume that it says it of."""
     matching = [samples for key, samples in series.items() if key.source == CLOUDWATCH and key.metric == metric]
     return matching[0] if len(matching) == 1 else None
 
 
 def _with_operations(series: SeriesByKey, assumed: Defaults) -> tuple[dict[SeriesKey, Series], tuple[str, ...]]:
-    """Of EFS without counts of samples only bytes are known: operations are taken to be of the assumed size."""
+    """Return the series, with operations of the assumed size where only bytes are known, as of EFS."""
     made = dict(series)
 
     entities = {
@@ -298,7 +301,7 @@ def _with_operations(series: SeriesByKey, assumed: Defaults) -> tuple[dict[Serie
 
 
 def _slow(waits: list[Series], work: Work, begin_s: float) -> tuple[tuple[float, float], ...]:
-    """The stretches in which any of these waiting times was SLOW_MS or more."""
+    """Return the stretches in which any of these waiting times was SLOW_MS or more."""
     slow = np.zeros(work.interval_s.shape, dtype=bool)
     ends_s = work.ends_s
     for series in waits:
@@ -329,7 +332,7 @@ def _device(series: SeriesByKey, device: str, where: Path) -> tuple[str, str]:
 
 
 def _at(series: Series, t_s: Floats) -> Floats:
-    """Values at these times; NaN where there is none."""
+    """Return values at these times; NaN where there is none."""
     values = np.full(t_s.shape, np.nan)
     indices = np.searchsorted(t_s, series.t_s)
     inside = indices < len(t_s)
@@ -339,7 +342,7 @@ def _at(series: Series, t_s: Floats) -> Floats:
 
 
 def _rates(columns: Mapping[str, Floats], assumed: Defaults) -> tuple[list[Floats], tuple[str, ...]]:
-    """Reads and writes per second; where only their sum is known, split as their bytes are."""
+    """Return reads and writes per second; where only their sum is known, split as their bytes are."""
     if all(name in columns for name in _RATES):
         return [columns[name] for name in _RATES], ()
     if _TOTAL not in columns:
@@ -355,7 +358,10 @@ def _rates(columns: Mapping[str, Floats], assumed: Defaults) -> tuple[list[Float
 
 
 def _without_holes(rates: list[Floats]) -> tuple[list[Floats], tuple[str, ...]]:
-    """Reads and writes, 0 where only the other one has a value; and a sentence for each that lacks points."""
+    """Return reads and writes, 0 where only the other one has a value.
+
+    And a sentence for each that lacks points.
+    """
     reads, writes = rates
     notes, filled = [], []
     for name, own, opposite in (("reads", reads, writes), ("writes", writes, reads)):
@@ -368,7 +374,10 @@ def _without_holes(rates: list[Floats]) -> tuple[list[Floats], tuple[str, ...]]:
 
 
 def _same_size(columns: Mapping[str, Floats], rates: list[Floats]) -> list[Floats | None]:
-    """Traffic of reads and writes when requests of both have one mean size; None where no bytes are known."""
+    """Return traffic of reads and writes when requests of both have one mean size.
+
+    None where no bytes are known.
+    """
     if not all(name in columns for name in _TRAFFIC):
         return [None, None]
     both = (columns[_TRAFFIC[0]] + columns[_TRAFFIC[1]]) * 2**20

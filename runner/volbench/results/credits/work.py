@@ -50,7 +50,7 @@ class Work:
     _demands: dict[Charge, Floats] = field(default_factory=dict, repr=False)
 
     def demand(self, charge: Charge) -> Floats:
-        """Units per second that a limit is asked for in each interval; 0 in gaps."""
+        """Return units per second that a limit is asked for in each interval; 0 in gaps."""
         demand = self._demands.get(charge)
         if demand is None:
             read = charge.per_request(self.read_bytes, sequential=self.sequential)
@@ -60,7 +60,7 @@ class Work:
         return demand
 
     def demand_with_gaps(self, limit: VolumeLimit, gaps: Gaps) -> Floats:
-        """As `demand`; in gaps a bucket is asked for nothing, or for just what it earns."""
+        """Return what `demand` does; in gaps a bucket is asked for nothing, or for just what it earns."""
         demand = self.demand(limit.charge)
         if gaps == "idle" or limit.capacity is None or self.is_known.all():
             return demand
@@ -97,11 +97,11 @@ class Work:
         return stretches(~self.is_known, self.ends_s)
 
     def as_sequential(self) -> Work:
-        """The same requests, following one another on the volume."""
+        """Return the same requests, following one another on the volume."""
         return replace(self, sequential=True, _demands={})
 
     def mean(self) -> Work:
-        """A constant load of the mean rates of what is known."""
+        """Return a constant load of the mean rates of what is known."""
         weights = np.where(self.is_known, self.interval_s, 0.0)
         if np.isinf(weights).any() or weights.sum() == 0:
             return self
@@ -126,7 +126,7 @@ class Work:
 def constant(
     *, reads_per_s: float, writes_per_s: float, read_bytes: float, write_bytes: float, sequential: bool = False
 ) -> Work:
-    """A load that never changes. Raises UsageError for a negative or infinite number."""
+    """Return a load that never changes. Raises UsageError for a negative or infinite number."""
     for name, value in (
         ("reads per second", reads_per_s),
         ("writes per second", writes_per_s),
@@ -160,7 +160,7 @@ def from_points(
     clock: Clock = "none",
     where: str = "history",
 ) -> Work:
-    """A history of points, each about the interval that ends at its `t_s`.
+    """Return a history of points, each about the interval that ends at its `t_s`.
 
     Args:
         t_s: shape (points,), ascending.
@@ -246,7 +246,7 @@ def _check_sign(values: Floats, times: Floats, name: str, where: str) -> None:
 
 
 def _sizes(rate: Floats, traffic: Floats | None, io_bytes: float, times: Floats, where: str) -> Floats:
-    """Mean size of a request: traffic over rate, or `io_bytes` where either is unknown."""
+    """Return mean size of a request: traffic over rate, or `io_bytes` where either is unknown."""
     if traffic is None:
         return np.full(rate.shape, float(io_bytes))
     traffic_known = np.where(np.isfinite(traffic), traffic, 0.0)

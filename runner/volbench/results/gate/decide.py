@@ -48,7 +48,7 @@ class Scope:
         return 1 - self.policy.confidence
 
     def volumes(self, role: str, where: str) -> tuple[str, ...]:
-        """The volumes of a role or name; the candidates for an empty one. Raises UsageError."""
+        """Return the volumes of a role or name; the candidates for an empty one. Raises UsageError."""
         names = [volume.name for volume in self.report.volumes]
         match role:
             case "" | "candidate" if role not in names:
@@ -65,7 +65,7 @@ class Scope:
                 )
 
     def groups(self, volume: str, step: str) -> dict[tuple[str, str], list[CellRow]]:
-        """A volume's cells by step and parameters, invalid ones too."""
+        """Return a volume's cells by step and parameters, invalid ones too."""
         groups: dict[tuple[str, str], list[CellRow]] = {}
         for cell in self.report.cells:
             if cell.volume == volume and step in {"", cell.step}:
@@ -92,7 +92,9 @@ class Scope:
         }
 
     def measured(self, cells: Sequence[CellRow], metric: str) -> bool:
-        """Whether these cells of one step and parameters should have a metric: then it is missing where it is not.
+        """Return whether these cells of one step and parameters should have a metric.
+
+        Then it is missing where it is not.
 
         By other volumes' cells of the same parameters, since others may measure something else (reads, writes).
         Where none of these is valid, by any cell of the step.
@@ -106,7 +108,7 @@ class Scope:
 
 
 def scope_of(report: Report, policy: PolicyFile, *, where: str) -> Scope:
-    """The roles filled with volumes of the report. Raises UsageError when the run has no such volume."""
+    """Return the roles filled with volumes of the report. Raises UsageError when the run has no such volume."""
     names = [volume.name for volume in report.volumes]
     for role in filter(None, (policy.current, policy.candidate)):
         if role not in names:
@@ -131,7 +133,7 @@ def decide(
     origins: Sequence[str],
     checked: Checked | None = None,
 ) -> tuple[ConditionRow, ...]:
-    """Every condition, over all runs together and what was checked beside them.
+    """Return every condition, over all runs together and what was checked beside them.
 
     Args:
         scopes: the runs; perhaps none.
@@ -310,7 +312,7 @@ def _enough(condition: ValidCells, cells: Sequence[CellRow]) -> GroupRow:
 
 
 def _why_invalid(cells: Sequence[CellRow]) -> str:
-    """The first reason, which more cells on the same machine would have again; empty where all are valid."""
+    """Return the first reason, which more cells on the same machine would have again; empty where all are valid."""
     reasons = [reason for cell in cells if not cell.valid for reason in cell.invalid_reasons]
     return f"; first reason: {reasons[0]}" if reasons else ""
 

@@ -22,7 +22,7 @@ _CONDITIONS = ("condition", "conditions")
 def gate_report(
     report: Report, policy: PolicyFile, *, policy_text: str, origins: Sequence[str], where: str
 ) -> Gate:
-    """The decision, with what each condition rests on.
+    """Return the decision, with what each condition rests on.
 
     Args:
         report: of a run, finished or not; an unfinished one is never a go.
@@ -58,7 +58,7 @@ def gate_report(
 
 
 def report_sha256(report: Report) -> str:
-    """The checksum of its report.json."""
+    """Return the checksum of its report.json."""
     return _sha256(report.model_dump_json(indent=1, by_alias=True) + "\n")
 
 

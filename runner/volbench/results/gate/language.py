@@ -42,7 +42,7 @@ class MetricLimit:
     limit: float
 
     def holds(self, value: float) -> bool:
-        """Whether one value keeps the limit."""
+        """Return whether one value keeps the limit."""
         match self.operator:
             case "<=":
                 return value <= self.limit
@@ -131,7 +131,7 @@ def parse_conditions(texts: Sequence[str], origins: Sequence[str]) -> list[Condi
 
 
 def parse_condition(text: str, *, where: str) -> Condition:
-    """One condition.
+    """Return one condition.
 
     Args:
         text: the sentence, without surrounding space.
@@ -201,7 +201,7 @@ def _limit(matched: re.Match[str], where: str) -> Condition:
 
 
 def _quantity(text: str, unit: str) -> float:
-    """The number in the metric's unit; a bare one is in it already."""
+    """Return the number in the metric's unit; a bare one is in it already."""
     match unit:
         case "s":
             return parse_duration_s(text)

@@ -20,7 +20,7 @@ _DECISIONS: dict[bool | None, Decision] = {True: "go", False: "no-go", None: "un
 
 
 def limit_kept(condition: MetricLimit, cells: Sequence[CellRow], *, alpha: float) -> GroupRow:
-    """Whether the median over valid cells keeps the limit, by the sign test; undecided without any."""
+    """Return whether the median over valid cells keeps the limit, by the sign test; undecided without any."""
     beyond, higher = _beyond(cells, condition.metric), CATALOGUE[condition.metric].better == "higher"
     values_known = _values(cells, condition.metric)
     values = [*values_known, *[0.0 if higher else math.inf] * beyond]
@@ -42,7 +42,7 @@ def limit_kept(condition: MetricLimit, cells: Sequence[CellRow], *, alpha: float
 def not_worse(
     condition: NotWorse, name: str, compared: Mapping[str, Comparison | ComparisonRow], after: Sequence[CellRow]
 ) -> GroupRow:
-    """Whether one metric is not worse by more than the share: by the interval of the report's comparison.
+    """Return whether one metric is not worse by more than the share: by the interval of the report's comparison.
 
     Args:
         compared: by metric, this volume against that of the condition; empty where that has no cell.
@@ -96,7 +96,7 @@ def _cells_text(comparison: Comparison | ComparisonRow) -> str:
 
 
 def _more_pairs(ratio: float, low: float | None, high: float | None, limit: float, cells: int) -> int | None:
-    """An estimate: an interval's half-width shrinks with the root of the cells until it clears the limit."""
+    """Estimate the cells needed: an interval's half-width shrinks with their root until it clears the limit."""
     distance = math.log(limit / ratio)
     end = high if distance > 0 else low
     if end is None:

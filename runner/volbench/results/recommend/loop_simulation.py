@@ -36,7 +36,7 @@ class Service:
 
 @dataclass(kw_only=True)
 class _Meter:
-    """One limit as the emulator meters it (GCRA); `tat` is the theoretical arrival time of the next operation, in s."""
+    """One limit as the emulator meters it (GCRA); `tat` is the theoretical arrival time, in s."""
 
     limit: VolumeLimit
     read_cost: float

@@ -155,7 +155,7 @@ class _Writer:
         self.written = 0
 
     def is_current(self, name: str, digest: str) -> bool:
-        """Whether the last build wrote this file of the same content; then it is kept."""
+        """Return whether the last build wrote this file of the same content; then it is kept."""
         if self._previous.get(name) == digest and (self.out / name).is_file():
             self.pages[name] = digest
             return True

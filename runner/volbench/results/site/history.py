@@ -49,7 +49,7 @@ class MetricHistory:
         return " ".join(filter(None, (self.group.volume, self.group.step, self.group.parameters)))
 
     def is_worse(self, change: ChangePoint) -> bool:
-        """Whether the new level is the worse one, by the metric's direction."""
+        """Return whether the new level is the worse one, by the metric's direction."""
         rises = change.after > change.before
         return (self.group.better == "higher" and not rises) or (self.group.better == "lower" and rises)
 

@@ -47,7 +47,7 @@ class Index(Record):
 
 
 def current_version() -> str:
-    """What an index must be made by to be used again."""
+    """Return what an index must be made by to be used again."""
     return f"volbench {__version__}, summaries {SUMMARY_SCHEMA}"
 
 

@@ -263,7 +263,7 @@ def _page_row(page: str, group: Sequence[MetricHistory]) -> dict[str, Any]:
 
 
 def _titled(value: float, unit: str) -> str:
-    """A value behind its metric's title, which says what happens each second."""
+    """Return a value behind its metric's title, which says what happens each second."""
     return text.number(value) if unit == "1/s" else text.quantity(value, unit)
 
 

@@ -153,7 +153,7 @@ def _shift(first: MetricGroup, second: MetricGroup) -> Shift | None:
 
 
 def _only(keys: set[tuple[str, str, str, str]]) -> tuple[str, ...]:
-    """Steps on volumes, each once: not every metric of them."""
+    """Return steps on volumes, each once: not every metric of them."""
     return tuple(sorted({" ".join(filter(None, key[:3])) for key in keys}))
 
 

@@ -111,7 +111,7 @@ def _groups(report: Report) -> Iterator[MetricGroup]:
 
 
 def _settings(report: Report) -> Iterator[tuple[str, str]]:
-    """Everything that may explain a difference between two runs, flat and as text."""
+    """Yield everything that may explain a difference between two runs, flat and as text."""
     yield "volbench", report.volbench_version
     if report.server:
         yield "server", f"{report.server.flavor} {report.server.version}"

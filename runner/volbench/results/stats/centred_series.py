@@ -32,7 +32,9 @@ class CentredSeries:
 
 
 def effective_size(x: CentredSeries, y: CentredSeries) -> float:
-    """How many independent pairs two autocorrelated series are worth for their correlation; at most their length.
+    """Return how many independent pairs two autocorrelated series are worth for their correlation.
+
+    At most their length.
 
     Source: Bayley and Hammersley 1946, with autocorrelations up to a fifth of the length.
     """

@@ -12,7 +12,7 @@ import numpy as np
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjusted p-values, in the order given: the family-wise error stays below alpha.
+    """Return Holm's step-down adjusted p-values, in the order given: the family-wise error stays below alpha.
 
     Source: Holm, Scandinavian Journal of Statistics 6 (1979).
     """
@@ -25,7 +25,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def fallback(p_values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Adjusted p-values of the fallback procedure, in the order given: the family-wise error stays below alpha.
+    """Return adjusted p-values of the fallback procedure, in the order given.
+
+    The family-wise error stays below alpha.
 
     The tests are made in their order. Each has its weight's part of alpha; one that rejects hands what it had
     on to the next. With the weights (1, 0, 0) this is the fixed sequence: each test at the whole alpha, as long as
@@ -52,7 +54,9 @@ def fallback(p_values: Sequence[float], weights: Sequence[float]) -> list[float]
 
 
 def hommel(p_values: Sequence[float]) -> list[float]:
-    """Hommel's adjusted p-values, in the order given: all rejected that a closed test by Simes' rule rejects.
+    """Return Hommel's adjusted p-values, in the order given.
+
+    All rejected that a closed test by Simes' rule rejects.
 
     Valid for independent and for positively dependent tests (Sarkar, Annals of Statistics 26, 1998).
     Source: Hommel, Biometrika 75 (1988); the algorithm is Wright's (Biometrics 48, 1992).

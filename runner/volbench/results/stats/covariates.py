@@ -204,7 +204,7 @@ def _as_they_ran(sides: tuple[Covaried, Covaried], pairs: Pairs, *, alpha: float
 
 
 def _varying(every: Sequence[Shares]) -> tuple[list[str], str]:
-    """The covariates that vary, the one that does most first; or which one is not known in all cells."""
+    """Return the covariates that vary, the one that does most first; or which one is not known in all cells."""
     names = list(dict.fromkeys(name for shares in every for name in shares))
     ranges = {name: _range([_left(shares[name]) for shares in every if name in shares]) for name in names}
     varying = sorted((name for name in names if ranges[name] >= VARIES_MIN), key=lambda name: -ranges[name])
@@ -220,7 +220,7 @@ def _range(values: Sequence[float]) -> float:
 
 
 def _left(share: float) -> float:
-    """The log of what other work left: 0 where it took nothing."""
+    """Return the log of what other work left: 0 where it took nothing."""
     return math.log(1 - min(max(share, 0.0), SHARE_MAX))
 
 
@@ -276,7 +276,7 @@ def _of_signed(estimate: Estimate, signed: LinearModel, contrast: Floats) -> Est
 
 
 def _of_levels(first: _Fit, second: _Fit) -> TTest:
-    """Welch's test of two fitted values, each with the error and the freedom of its own fit."""
+    """Return Welch's test of two fitted values, each with the error and the freedom of its own fit."""
     of_x, of_y = (max(fit.level.error, LEAST_DEVIATION) ** 2 for fit in (first, second))
     freedom = (of_x + of_y) ** 2 / (of_x**2 / first.level.freedom + of_y**2 / second.level.freedom)
     return TTest(
@@ -291,7 +291,7 @@ def _of_pairs(
     point: Mapping[str, float],
     sign: int,
 ) -> list[TTest]:
-    """The paired test, of differences fitted on the shares of both cells; none with too few pairs.
+    """Return the paired test, of differences fitted on the shares of both cells; none with too few pairs.
 
     Nor with two covariates: one cell with a large share would decide five coefficients.
     """
@@ -330,7 +330,7 @@ def _is_plausible(
     point: Mapping[str, float],
     better: Better,
 ) -> bool:
-    """Whether slopes from 0 to SLOPE_MAX could make this of the plain changes, of all cells or of the pairs.
+    """Return whether slopes from 0 to SLOPE_MAX could make this of the plain changes, of all cells or of the pairs.
 
     Those of values of which lower ones are better, such as latencies, go from -SLOPE_MAX to 0. Values without a
     direction may go either way.

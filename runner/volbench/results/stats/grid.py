@@ -43,22 +43,22 @@ class Grid:
         return len(self.t_s)
 
     def column(self, source: str, metric: str, entity: str = "") -> Floats | None:
-        """One series, or None when it was not sampled or has no value here."""
+        """Return one series, or None when it was not sampled or has no value here."""
         values = self.columns.get(SeriesKey(source=source, metric=metric, entity=entity))
         return None if values is None or np.isnan(values).all() else values
 
     def entities(self, source: str, metric: str) -> tuple[str, ...]:
-        """The entities that a metric has values of, sorted."""
+        """Return the entities that a metric has values of, sorted."""
         keys = sorted(key for key in self.columns if key.source == source and key.metric == metric)
         return tuple(key.entity for key in keys if not np.isnan(self.columns[key]).all())
 
     def within(self, t0_s: float, t1_s: float) -> Grid:
-        """The buckets that lie in t0_s .. t1_s, by their middle."""
+        """Return the buckets that lie in t0_s .. t1_s, by their middle."""
         middle = self.t_s - self.width_s / 2
         return self.where((middle > t0_s) & (middle <= t1_s))
 
     def where(self, mask: Mask) -> Grid:
-        """The buckets of a mask of shape (buckets,); neighbouring ones share the memory of this grid."""
+        """Return the buckets of a mask of shape (buckets,); neighbouring ones share the memory of this grid."""
         chosen = np.flatnonzero(mask)
         adjoining = len(chosen) > 0 and chosen[-1] - chosen[0] + 1 == len(chosen)
         rows = slice(chosen[0], chosen[-1] + 1) if adjoining else mask
@@ -200,7 +200,7 @@ def true_runs(mask: Mask) -> list[tuple[int, int]]:
 
 
 def interval_s(t_s: Floats) -> float | None:
-    """The typical distance of samples; None with fewer than two."""
+    """Return the typical distance of samples; None with fewer than two."""
     return median_of_finite(np.diff(t_s)) if len(t_s) > 1 else None
 
 
@@ -232,7 +232,7 @@ def _coverage(times: Floats, t_s: Floats, width: float) -> _Coverage:
 
 
 def _average(series: Series, t_s: Floats, width: float, placed: Floats) -> None:
-    """Mean of all samples that end in a bucket, for sources finer than the grid."""
+    """Set each bucket to the mean of the samples that end in it, for sources finer than the grid."""
     bucket = np.searchsorted(t_s, series.t_s - 1e-6 * width, side="left")
     inside = (bucket < len(t_s)) & (series.t_s > t_s[0] - width)
     count = np.bincount(bucket[inside], minlength=len(t_s))
@@ -241,18 +241,18 @@ def _average(series: Series, t_s: Floats, width: float, placed: Floats) -> None:
 
 
 def median_of_finite(values: Floats) -> float:
-    """The median of finite values, shape (n,) with n > 0; np.median takes much longer for a short series."""
+    """Return the median of finite values, shape (n,) with n > 0; np.median takes much longer for a short series."""
     ordered, half = np.sort(values), len(values) // 2
     return float(ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2)
 
 
 def median(values: Floats | Iterable[float] | None) -> float | None:
-    """Median of what is known; None when nothing is."""
+    """Return median of what is known; None when nothing is."""
     return quantile(values, 0.5)
 
 
 def quantile(values: Floats | Iterable[float] | None, level: float) -> float | None:
-    """Quantile of what is known; None when nothing is."""
+    """Return quantile of what is known; None when nothing is."""
     finite = _finite(values)
     return quantile_of_finite(finite, level) if len(finite) else None
 
@@ -270,7 +270,7 @@ def quantile_of_finite(values: Floats, level: float) -> float:
 
 
 def mean(values: Floats | Iterable[float] | None) -> float | None:
-    """Mean of what is known; None when nothing is."""
+    """Return mean of what is known; None when nothing is."""
     finite = _finite(values)
     return float(finite.mean()) if len(finite) else None
 

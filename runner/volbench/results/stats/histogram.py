@@ -31,7 +31,7 @@ class LogBins:
             raise ValueError(f"no such bins: {self}")
 
     def edge_ms(self, position: ArrayLike) -> _Floats:
-        """Latency at a position in bins, 2.5 being the middle of bin 2 on the log scale; any shape."""
+        """Return latency at a position in bins, 2.5 being the middle of bin 2 on the log scale; any shape."""
         return np.asarray(np.exp(np.asarray(position) / self.mult + self.deduct), dtype=np.float64)
 
 

@@ -49,7 +49,7 @@ class Knee:
 
 
 def level(values: Sequence[float], *, confidence: float = 0.95) -> CellMean:
-    """Geometric mean and Student's interval of logs. Raises ValueError for values that have no log."""
+    """Return geometric mean and Student's interval of logs. Raises ValueError for values that have no log."""
     logs = [math.log(value) for value in values]
     centre = fmean(logs)
     if len(logs) < CELLS_MIN:
@@ -59,7 +59,7 @@ def level(values: Sequence[float], *, confidence: float = 0.95) -> CellMean:
 
 
 def curve(cells: Mapping[int, Sequence[tuple[float, float]]], *, confidence: float = 0.95) -> list[DepthPoint]:
-    """Points by depth from (throughput, latency in ms) of each cell.
+    """Return points by depth from (throughput, latency in ms) of each cell.
 
     Left out are depths without a cell, and those at which a cell finished nothing: no geometric mean has that.
     """
@@ -76,7 +76,7 @@ def curve(cells: Mapping[int, Sequence[tuple[float, float]]], *, confidence: flo
 
 
 def knee(points: Sequence[DepthPoint]) -> Knee | None:
-    """The knee; None when depth 1 was not measured, or throughput still grows at the largest depth."""
+    """Return the knee; None when depth 1 was not measured, or throughput still grows at the largest depth."""
     if len(points) < 3 or points[0].depth != 1:
         return None
     last, before = points[-1], points[-2]

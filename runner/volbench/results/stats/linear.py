@@ -27,7 +27,7 @@ class Estimate:
     freedom: int
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """The confidence interval, both sides alike."""
+        """Return the confidence interval, both sides alike."""
         reach = t_quantile((1 + confidence) / 2, self.freedom) * self.error
         return self.value - reach, self.value + reach
 
@@ -62,7 +62,7 @@ class LinearModel:
         return math.sqrt(self._variance)
 
     def estimate(self, contrast: _Matrix) -> Estimate | None:
-        """The contrast of coefficients, shape (p,); None when the data say nothing of it or of its error."""
+        """Return the contrast of coefficients, shape (p,); None when the data say nothing of it or of its error."""
         inside = self._basis.T @ (self._basis @ contrast)
         if self.freedom < 1 or not np.allclose(inside, contrast, atol=1e-7):
             return None
@@ -115,7 +115,7 @@ def t_cdf(t: float, freedom: int) -> float:
 
 @lru_cache(maxsize=64)
 def t_quantile(probability: float, freedom: int) -> float:
-    """The t below which T lies with that probability (0.5 .. 1), by bisection."""
+    """Return the t below which T lies with that probability (0.5 .. 1), by bisection."""
     low, high = 0.0, 1.0
     while t_cdf(high, freedom) < probability:
         high *= 2

@@ -138,7 +138,7 @@ def _change(x: Floats, y: Floats, pairs: Pairs, alpha: float, factor: float, lea
 
 
 def _spread_ratio(x: Floats, y: Floats, least: float) -> float | None:
-    """The larger standard deviation over the smaller, where it is above SPREAD_RATIO_MAX."""
+    """Return the larger standard deviation over the smaller, where it is above SPREAD_RATIO_MAX."""
     small, large = sorted(max(float(side.std(ddof=1)), least) for side in (x, y))
     return large / small if large / small > SPREAD_RATIO_MAX else None
 

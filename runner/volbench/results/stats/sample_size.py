@@ -19,7 +19,7 @@ _RANK_EFFICIENCY = 3 / math.pi  # of the rank-sum test against the t-test, for n
 
 
 def runs_for_level(*, level: float, blocks: int = 1) -> int:
-    """The fewest runs a side that can have a p below `level`.
+    """Return the fewest runs a side that can have a p below `level`.
 
     In one block, t-tests have no smallest p: CELLS_MIN. Within several, ranks have one: 2 over the splits.
 
@@ -95,7 +95,7 @@ def runs_needed(
 
 
 def _cautious_variance(groups: Sequence[NDArray[np.float64]]) -> float:
-    """The pooled variance's upper 60 % confidence limit (Wilson and Hilferty's chi-squared quantile).
+    """Return the pooled variance's upper 60 % confidence limit (Wilson and Hilferty's chi-squared quantile).
 
     Few runs show too little spread more often than too much, and a proposal should rather suffice.
     """

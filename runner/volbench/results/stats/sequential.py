@@ -87,11 +87,11 @@ class ErrorLevel:
     sequential: bool = False
 
     def at(self, cells: int, *, nodes: int = 1) -> float:
-        """The level of a comparison; `cells` of the volume with fewer, on so many nodes."""
+        """Return the level of a comparison; `cells` of the volume with fewer, on so many nodes."""
         return min(look_level(cells, nodes=nodes), self.alpha) if self.sequential else self.alpha
 
     def weights(self, metrics: int) -> list[float]:
-        """The part of the level that each primary metric of a family has, in order."""
+        """Return the part of the level that each primary metric of a family has, in order."""
         if metrics < 2 or self.sequential:
             return [1.0, *[0.0] * (metrics - 1)][:metrics]
         return [FIRST_WEIGHT, *[(1 - FIRST_WEIGHT) / (metrics - 1)] * (metrics - 1)]

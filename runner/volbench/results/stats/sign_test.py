@@ -26,7 +26,7 @@ def sign_test(cells: int, keeping: int, *, alpha: float) -> bool | None:
 
 
 def more_cells(cells: int, keeping: int, *, alpha: float) -> int | None:
-    """How many further cells would decide if they kept the limit as often as these; None when none would."""
+    """Return how many further cells would decide if they kept the limit as often as these; None when none would."""
     share = keeping / cells if cells else 1.0
     for total in range(cells + 1, CELLS_NEEDED_MAX + 1):
         if sign_test(total, round(share * total), alpha=alpha) is not None:

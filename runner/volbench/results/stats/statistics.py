@@ -95,7 +95,7 @@ class Judgement:
 def shift_of(
     baseline: Sequence[float], candidate: Sequence[float], *, alpha: float = 0.05, nodes: Names | None = None
 ) -> Shift:
-    """The Hodges-Lehmann ratio candidate / baseline, its exact interval at 1 - alpha, and the p-value.
+    """Return the Hodges-Lehmann ratio candidate / baseline, its exact interval at 1 - alpha, and the p-value.
 
     Args:
         baseline: one positive finite value of each run, shape (n,), any unit, any order.
@@ -118,7 +118,7 @@ def bounded_shift_of(
     alpha: float = 0.05,
     nodes: Names | None = None,
 ) -> Shift:
-    """As `shift_of`, of values that are known within bounds: what holds for every choice inside them.
+    """Return what `shift_of` does, of values known within bounds: what holds for every choice inside them.
 
     Each tail of the rank-sum test and the Hodges-Lehmann estimate are monotone in every single value: moving one
     run of the candidate down can only lower its rank sum against that of any split (where it passes a run of its
@@ -158,7 +158,7 @@ def bounded_shift_of(
 
 
 def _in_blocks(x: Ints, y: Ints, nodes: Names | None) -> Blocks:
-    """The values by block, each sorted: sums depend on the order."""
+    """Return the values by block, each sorted: sums depend on the order."""
     names = list(dict.fromkeys(nodes[0])) if nodes is not None else []
     if nodes is not None and set(names) != set(nodes[1]):
         raise ValueError("each block needs runs of both sides")
@@ -167,7 +167,7 @@ def _in_blocks(x: Ints, y: Ints, nodes: Names | None) -> Blocks:
 
 
 def _apart(blocks: Blocks, direction: Literal[1, -1]) -> Blocks:
-    """The values without ties: the baseline moves by a few log steps, the candidate the other way."""
+    """Return the values without ties: the baseline moves by a few log steps, the candidate the other way."""
     return [(_steps(x, direction), _steps(y, -direction)) for x, y in blocks]
 
 
@@ -177,7 +177,7 @@ def _steps(ascending: Ints, direction: int) -> Ints:
 
 
 def _shift_of_logs(blocks: Blocks, alpha: float) -> Shift:
-    """The shift of y against x, in whole steps of the log; ends beyond what a value can be are no ends."""
+    """Return the shift of y against x, in whole steps of the log; ends beyond what a value can be are no ends."""
     runs = sum(len(x) for x, _ in blocks), sum(len(y) for _, y in blocks)
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, not {alpha}")
@@ -202,7 +202,9 @@ def _shift_of_logs(blocks: Blocks, alpha: float) -> Shift:
 
 
 def _agreed(shift: Shift, blocks: Blocks) -> Shift:
-    """The shift of the rank-sum test; where the spreads differ, what Welch's t-test of the logs says as well.
+    """Return the shift of the rank-sum test.
+
+    Where the spreads differ, what Welch's t-test of the logs says as well.
 
     Within blocks, Welch's test is that of the mean difference within blocks, with each side's pooled variance.
     """
@@ -240,7 +242,7 @@ def _upper_end(first: float | None, second: float | None) -> float | None:
 def judge(
     shift: Shift, *, better: Better, margin: float, p_adjusted: float, cells_min: int = RUNS_MIN
 ) -> Judgement:
-    """The verdict on the candidate, by these rules, the first that fits.
+    """Return the verdict on the candidate, by these rules, the first that fits.
 
     1. Below `cells_min` against as many runs: inconclusive, always.
     2. The whole interval lies within 1/(1+margin) .. 1+margin: equivalent, even when it excludes 1.
@@ -303,14 +305,17 @@ def _open(reason: str) -> Judgement:
 
 
 def _unequal_spread(var_x: float, var_y: float) -> float | None:
-    """The larger standard deviation over the smaller, where it is beyond SPREAD_RATIO_MAX; infinite over none."""
+    """Return the larger standard deviation over the smaller, where it is beyond SPREAD_RATIO_MAX.
+
+    Infinite over none.
+    """
     small, large = sorted((math.sqrt(var_x), math.sqrt(var_y)))
     ratio = large / small if small else (math.inf if large else 1.0)
     return ratio if ratio > SPREAD_RATIO_MAX else None
 
 
 def _log_ends(values: Sequence[float]) -> Ints:
-    """As `_log_steps`, of ends of bounds: 0 and infinity lie beyond every value."""
+    """Return what `_log_steps` does, of ends of bounds: 0 and infinity lie beyond every value."""
     array = np.asarray(values, dtype=np.float64)
     inside = np.isfinite(array) & (array > 0)
     logs = np.where(array > 0, _NO_END, -_NO_END)

@@ -25,7 +25,7 @@ def t_tail(t: float, freedom: float) -> float:
 
 @lru_cache(maxsize=4096)
 def t_quantile(p: float, freedom: float) -> float:
-    """The value that Student's t stays below with probability p, 0.5 <= p < 1, by bisection of `t_tail`."""
+    """Return the value that Student's t stays below with probability p, 0.5 <= p < 1, by bisection of `t_tail`."""
     low, high = 0.0, 1.0
     while t_tail(high, freedom) > 1 - p:
         low, high = high, 2 * high

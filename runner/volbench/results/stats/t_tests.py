@@ -17,11 +17,11 @@ class TTest:
     freedom: float
 
     def p_value(self, factor: float) -> float:
-        """Two-sided, multiplied by `factor`."""
+        """Return two-sided, multiplied by `factor`."""
         return min(1.0, 2 * factor * t_tail(abs(self.change) / self.error, self.freedom))
 
     def interval(self, alpha: float, factor: float) -> tuple[float, float]:
-        """The changes that the test does not refuse at `alpha`."""
+        """Return the changes that the test does not refuse at `alpha`."""
         reach = self.error * t_quantile(1 - alpha / factor / 2, self.freedom)
         return self.change - reach, self.change + reach
 

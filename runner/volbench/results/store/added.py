@@ -31,6 +31,6 @@ def write_added(cell_dir: Path, name: str, series: Mapping[SeriesKey, Series]) -
 
 
 def series_files(cell_dir: Path) -> tuple[Path, ...]:
-    """The cell's own series first, then what was added."""
+    """Return the cell's own series first, then what was added."""
     own = cell_dir / SERIES_FILE
     return (*((own,) if own.exists() else ()), *sorted((cell_dir / ADDED).glob("*.parquet")))

@@ -139,7 +139,7 @@ def _text_of(sums: Mapping[str, str]) -> str:
 
 
 def _files_of(run: Path) -> Iterator[Path]:
-    """All but what is ours for a moment: locks and files that are not whole."""
+    """Yield all but what is ours for a moment: locks and files that are not whole."""
     for path in sorted(run.rglob("*")):
         if path.is_file() and not any(name.startswith(".") for name in path.relative_to(run).parts):
             yield path

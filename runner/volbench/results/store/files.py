@@ -76,12 +76,12 @@ def _umask() -> int:
 
 
 def write_record(path: Path, record: BaseModel) -> None:
-    """The record as indented JSON, with its aliases (`schema`)."""
+    """Write the record as indented JSON, with its aliases (`schema`)."""
     write_atomically(path, record.model_dump_json(indent=1, by_alias=True) + "\n")
 
 
 def read_record(path: Path, model: type[Model], *, schema: int | None = None) -> Model:
-    """The record in a JSON file.
+    """Return the record in a JSON file.
 
     Raises RunUnreadable naming the file and what is wrong: absent, truncated, foreign, or of another schema;
     MissingPrerequisite where the machine cannot read it now.

@@ -84,7 +84,7 @@ class HistogramWriter(TableWriter[HistogramRow]):
     rows_in_group = 4_096
 
     def columns_of(self, rows: list[HistogramRow]) -> Columns:
-        """One list a column. Raises ValueError for a row whose bins and counts do not match."""
+        """Return one list a column. Raises ValueError for a row whose bins and counts do not match."""
         for row in rows:
             if len(row.bin) != len(row.count) or any(not 0 <= i < BINS_MAX for i in row.bin):
                 raise ValueError(f"bins and counts of {row.step} at {row.t_s} s do not match: {row.bin}")
@@ -112,7 +112,7 @@ class Histograms:
         return sum(table.nbytes for table in self.tables)
 
     def intervals(self, source: str) -> Intervals:
-        """The intervals of one source, without their bins."""
+        """Return the intervals of one source, without their bins."""
         columns: dict[str, NDArray[Any]] = {}
         for name in ("t_s", "interval_s", "events"):
             pieces = [table.scalars[name][table.scalars["source"] == source] for table in self.tables]
@@ -127,7 +127,7 @@ class Histograms:
         measured: bool | None = None,
         steps: Collection[str] | None = None,
     ) -> dict[HistogramKey, MergedHistograms]:
-        """Histograms of each step and source, added up.
+        """Return histograms of each step and source, added up.
 
         Args:
             grid_s: ends of the buckets, ascending, the start of the first before them: shape (buckets + 1,);
@@ -138,7 +138,7 @@ class Histograms:
         return _merged(self.tables, grid_s, measured, steps)
 
     def key_of(self, step: str, source: str) -> HistogramKey | None:
-        """The first key of a step and source; None without histograms of them."""
+        """Return the first key of a step and source; None without histograms of them."""
         keys = {key for table in self.tables for key, _ in table.by_key()}
         return min((key for key in keys if (key.step, key.source) == (step, source)), default=None)
 
@@ -156,7 +156,7 @@ class Histograms:
 
 
 def load_histograms(path: Path) -> Histograms:
-    """All histograms of a cell in memory: 8 bytes for each bin of each interval. Raises RunUnreadable."""
+    """Return all histograms of a cell in memory: 8 bytes for each bin of each interval. Raises RunUnreadable."""
     return Histograms(tables=tuple(_tables(path)))
 
 
@@ -191,7 +191,7 @@ def _merged(
 
 
 def _bucket_of(t_s: Floats, grid: Floats) -> Ints:
-    """The bucket of each time, -1 outside; 1 us of slack, as in series."""
+    """Return the bucket of each time, -1 outside; 1 us of slack, as in series."""
     indices = np.searchsorted(grid, t_s - 1e-6, side="left").astype(np.int64) - 1
     indices[indices >= len(grid) - 1] = -1
     return indices
@@ -242,7 +242,7 @@ class _Table:
         )
 
     def near(self, grid: Floats) -> _Table | None:
-        """The rows from the first to the last that may lie on a grid; None without any."""
+        """Return the rows from the first to the last that may lie on a grid; None without any."""
         rows = np.flatnonzero((self.t_s >= grid[0] - 1e-3) & (self.t_s <= grid[-1] + 1e-3))
         if not len(rows):
             return None
@@ -264,7 +264,7 @@ class _Table:
         return sum(array.nbytes for array in arrays)
 
     def by_key(self) -> Iterator[tuple[HistogramKey, NDArray[np.bool_]]]:
-        """Each key of the batch with a mask of its rows."""
+        """Yield each key of the batch with a mask of its rows."""
         columns = [self.scalars[name] for name in ("step", "source", "edge_mult", "edge_deduct")]
         for step, source, mult, deduct in sorted(set(zip(*(c.tolist() for c in columns), strict=True))):
             mask = (columns[0] == step) & (columns[1] == source)

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def utc_now() -> str:
-    """The wall clock as ISO 8601 with milliseconds, UTC."""
+    """Return the wall clock as ISO 8601 with milliseconds, UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -53,7 +53,7 @@ class Journal:
         return record
 
     def events(self) -> list[JournalEvent]:
-        """All events; a torn line (the writer was killed while writing it) is passed over.
+        """Return all events; a torn line (the writer was killed while writing it) is passed over.
 
         Raises RunUnreadable for a line that is whole but not ours.
         """
@@ -91,7 +91,7 @@ class Journal:
 
 
 def _is_torn(line: bytes) -> bool:
-    """Whether it is the beginning of a line of ours, and no more."""
+    """Return whether it is the beginning of a line of ours, and no more."""
     if not (line.startswith(_BEGINNING) or _BEGINNING.startswith(line)):
         return False
     try:

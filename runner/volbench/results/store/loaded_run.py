@@ -63,28 +63,28 @@ class LoadedRun:
     _tables: _Tables = field(default_factory=_Tables, repr=False, compare=False)
 
     def cell_dir(self, cell_id: str) -> Path:
-        """Where the cell's files are."""
+        """Return where the cell's files are."""
         return RunDirectory(self.path).cell_dir(cell_id)
 
     def has_series(self, cell_id: str) -> bool:
-        """Whether the cell has any samples, its own or added ones."""
+        """Return whether the cell has any samples, its own or added ones."""
         return bool(series_files(self.cell_dir(cell_id)))
 
     def series_by_file(self, cell_id: str) -> tuple[Mapping[SeriesKey, Series], ...]:
-        """The cell's own series first, then those of each file that was added. Raises RunUnreadable."""
+        """Return the cell's own series first, then those of each file that was added. Raises RunUnreadable."""
         return tuple(
             self._tables.get(path, read_series, _series_bytes) for path in series_files(self.cell_dir(cell_id))
         )
 
     def series(self, cell_id: str) -> dict[SeriesKey, Series]:
-        """All series of a cell; where the cell has one itself, that one. Raises RunUnreadable."""
+        """Return all series of a cell; where the cell has one itself, that one. Raises RunUnreadable."""
         series: dict[SeriesKey, Series] = {}
         for of_file in self.series_by_file(cell_id):
             series = {**of_file, **series}
         return series
 
     def histograms(self, cell_id: str) -> Histograms:
-        """The cell's histograms; none where it has no such table. Raises RunUnreadable."""
+        """Return the cell's histograms; none where it has no such table. Raises RunUnreadable."""
         path = self.cell_dir(cell_id) / HISTOGRAMS_FILE
         if not path.exists():
             return Histograms()

@@ -55,7 +55,7 @@ class QueryResult:
 
 
 def query(results: Path, sql: str) -> QueryResult:
-    """The answer of one SELECT over all runs below `results`. Only what it needs is read.
+    """Return the answer of one SELECT over all runs below `results`. Only what it needs is read.
 
     DuckDB may open no file of the machine, for reading or writing: it reads the runs' tables by names of a file
     system of ours, which cannot write. Files that are truncated or not ours are left out and named in `warnings`.
@@ -85,7 +85,7 @@ def query(results: Path, sql: str) -> QueryResult:
 
 
 def _fenced(scratch: str, tables: QueryTables) -> duckdb.DuckDBPyConnection:
-    """A database in memory that may open these tables and nothing else."""
+    """Return a database in memory that may open these tables and nothing else."""
     connection = duckdb.connect(config={**_SETTINGS, "temp_directory": scratch})
     connection.register_filesystem(tables)
     connection.execute(f"SET allowed_directories = ['{PROTOCOL}://']")
@@ -103,7 +103,7 @@ def _answered(connection: duckdb.DuckDBPyConnection, views: _Views, sql: str) ->
 
 
 def _damaged_tables(scratch: str, tables: QueryTables, error: Exception) -> dict[str, str]:
-    """The tables that DuckDB cannot read to their end, and why, where an error may be of one of them."""
+    """Return the tables that DuckDB cannot read to their end, and why, where an error may be of one of them."""
     damaged: dict[str, str] = {}
     if isinstance(error, _OF_THE_TEXT):
         return damaged
@@ -120,7 +120,7 @@ def _damaged_tables(scratch: str, tables: QueryTables, error: Exception) -> dict
 
 
 def _evidence(error: Exception) -> str:
-    """What DuckDB says, without the traceback that it adds to an error of ours."""
+    """Return what DuckDB says, without the traceback that it adds to an error of ours."""
     text = str(error)
     if text.startswith("Traceback"):
         text = next((line for line in text.splitlines()[1:] if not line.startswith(" ")), text)
@@ -179,7 +179,7 @@ class _Views:
         return tuple(dict.fromkeys(self._warnings))
 
     def named_in(self, sql: str) -> set[str]:
-        """Names of views and late columns that a text has as words, and what those are made from."""
+        """Return names of views and late columns that a text has as words, and what those are made from."""
         tokens = {token.lower() for token in re.findall(r"\w+", sql)}
         names = {*VIEWS, *FILES, RESULTS_COUNT}
         if _ALL.search(sql):
@@ -192,7 +192,7 @@ class _Views:
         return named
 
     def needed_by(self, message: str) -> set[str]:
-        """What an error says that was not read; empty for other errors."""
+        """Return what an error says that was not read; empty for other errors."""
         names = {*VIEWS, *FILES, RESULTS_COUNT, *map(_validity_of, FILES)}
         return {name for name in names - self._read if f"{_UNREAD} {name}." in message.splitlines()[0]}
 
@@ -224,7 +224,10 @@ class _Views:
         return f"SELECT * REPLACE ({_unread(RESULTS_COUNT, 'BIGINT')} AS {RESULTS_COUNT}) FROM runs_rows"  # noqa: S608
 
     def _rows_of_tables(self, name: str) -> str:
-        """SQL of the rows of all tables of a kind. Columns and rows that a query does not want are not read."""
+        """Return SQL of the rows of all tables of a kind.
+
+        Columns and rows that a query does not want are not read.
+        """
         if not self._tables.names(name):
             return f"SELECT * FROM {name}_empty"  # noqa: S608 - a name of ours
         columns = ", ".join(f'"{column}"' for column in FILES[name][1].names)
@@ -240,12 +243,12 @@ def _validity_of(name: str) -> str:
 
 
 def _unread(name: str, kind: str) -> str:
-    """SQL that raises an error where its value is asked for."""
+    """Return SQL that raises an error where its value is asked for."""
     return f"CAST(error('{_UNREAD} {name}.') AS {kind})"
 
 
 def _unread_rows(name: str, empty: str) -> str:
-    """SQL with the columns of an empty table that raises an error where a row is asked for."""
+    """Return SQL with the columns of an empty table that raises an error where a row is asked for."""
     return (
         f"SELECT columns.* FROM (SELECT 1 WHERE {_unread(name, 'BIGINT')} IS NULL) AS unread"  # noqa: S608
         f" LEFT JOIN {empty} AS columns ON true"
@@ -253,7 +256,10 @@ def _unread_rows(name: str, empty: str) -> str:
 
 
 def _with_validity(name: str, *, of_cells: bool = False) -> str:
-    """SQL of the rows of all files of a kind, and whether their cells are valid: for that, cells are read."""
+    """Return sQL of the rows of all files of a kind, and whether their cells are valid.
+
+    For that, cells are read.
+    """
     of_files = ", ".join(f'files."{column}"' for column in FILES[name][1].names)
     valid = "coalesce(cells.valid, false)" if of_cells else _unread(_validity_of(name), "BOOLEAN")
     joined = " LEFT JOIN cells USING (run_id, cell_id)" if of_cells else ""

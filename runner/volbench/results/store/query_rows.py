@@ -225,7 +225,7 @@ def _cell_row(planned: PlannedCell, result: CellResult) -> Row:
 
 
 def _judged(report: Report) -> dict[str, list[tuple[str, ...]]]:
-    """By cell, why each of its steps is invalid: the report also knows cells whose server was set otherwise."""
+    """Return by cell why each of its steps is invalid: the report also knows cells whose server differed."""
     judged: dict[str, list[tuple[str, ...]]] = {}
     for cell in report.cells:
         judged.setdefault(cell.cell_id, []).append(cell.invalid_reasons)
@@ -233,7 +233,7 @@ def _judged(report: Report) -> dict[str, list[tuple[str, ...]]]:
 
 
 def _invalid_reasons(result: CellResult, judged: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Why each step is invalid, by its own result and, where report.json has the same steps, by that."""
+    """Return why each step is invalid, by its own result and, where report.json has the same steps, by that."""
     undone = () if result.status == "done" else (f"the cell is {result.status}, not done",)
     own = [
         (*(step.invalid_reasons or (() if step.valid else ("no reason was recorded",))), *undone)

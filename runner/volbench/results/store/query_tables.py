@@ -127,7 +127,7 @@ class QueryTables(fsspec.AbstractFileSystem):  # type: ignore[misc]  # the packa
         raise FileNotFoundError(f"no table of results has the name {path}")
 
     def exists(self, path: str, **_options: Any) -> bool:
-        """Whether a table has this name."""
+        """Return whether a table has this name."""
         return path in self._tables
 
     isfile = exists

@@ -44,7 +44,7 @@ def _nearest_run(path: Path) -> str:
 
 
 def new_run_id(suite: str, *, now: datetime | None = None) -> str:
-    """`<utc>-<suite>-<id>`: sorts by time, unique by 6 random hex digits."""
+    """Return `<utc>-<suite>-<id>`: sorts by time, unique by 6 random hex digits."""
     moment = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%SZ")
     return f"{moment}-{suite}-{secrets.token_hex(3)}"
 
@@ -78,7 +78,10 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
-        """An existing run. Raises UsageError when the directory is not a run's, RunUnreadable when damaged."""
+        """Return an existing run.
+
+        Raises UsageError when the directory is not a run's, RunUnreadable when damaged.
+        """
         if not (path / RUN_FILE).is_file():
             if not path.exists():
                 raise UsageError(
@@ -104,11 +107,11 @@ class RunDirectory:
         return run
 
     def events(self) -> list[JournalEvent]:
-        """The journal's events in order."""
+        """Return the journal's events in order."""
         return self.journal.events()
 
     def cell_dir(self, cell_id: str) -> Path:
-        """Where the cell's files are."""
+        """Return where the cell's files are."""
         return self.path / CELLS / cell_id
 
     def write_cell(self, cell: CellSpec) -> Path:
@@ -120,12 +123,12 @@ class RunDirectory:
         return directory
 
     def cell(self, cell_id: str) -> CellSpec | None:
-        """The cell as its agent was told, or None before it was placed."""
+        """Return the cell as its agent was told, or None before it was placed."""
         path = self.cell_dir(cell_id) / CELL_FILE
         return read_record(path, CellSpec, schema=CELL_SCHEMA) if path.exists() else None
 
     def result(self, cell_id: str) -> CellResult | None:
-        """The cell's result, or None while it has none."""
+        """Return the cell's result, or None while it has none."""
         path = self.cell_dir(cell_id) / RESULT_FILE
         if not path.exists():
             return None
@@ -135,12 +138,12 @@ class RunDirectory:
         return result
 
     def results(self) -> list[CellResult]:
-        """The results of the planned cells that have one, in planned order."""
+        """Return the results of the planned cells that have one, in planned order."""
         results = (self.result(cell.cell_id) for cell in self.run.cells)
         return [result for result in results if result is not None]
 
     def attempts(self, cell_id: str) -> int:
-        """How many earlier attempts of the cell were kept apart."""
+        """Return how many earlier attempts of the cell were kept apart."""
         return len(self._kept_attempts(cell_id))
 
     def set_attempt_apart(self, cell_id: str) -> Path | None:
@@ -172,13 +175,13 @@ class RunDirectory:
         return False
 
     def last_attempt(self, cell_id: str) -> CellResult | None:
-        """The result of the attempt that was set apart last, if it left one."""
+        """Return the result of the attempt that was set apart last, if it left one."""
         attempts = self._kept_attempts(cell_id)
         path = attempts[-1] / RESULT_FILE if attempts else None
         return read_record(path, CellResult, schema=RESULT_SCHEMA) if path is not None and path.exists() else None
 
     def failed_attempts(self) -> list[tuple[Path, CellResult]]:
-        """Earlier attempts that left a result, in order of their names."""
+        """Return earlier attempts that left a result, in order of their names."""
         attempts = []
         for attempt in sorted((self.path / "cells").glob("*.attempt-*")):
             try:
@@ -284,7 +287,7 @@ def _not_made(path: Path, error: OSError) -> MissingPrerequisite:
 
 
 def find_runs(results: Path) -> list[RunDirectory]:
-    """All run directories below results/, oldest first; foreign entries are passed over."""
+    """Return all run directories below results/, oldest first; foreign entries are passed over."""
     if not results.is_dir():
         return []
     return [RunDirectory(path.parent) for path in sorted(results.glob(f"*/{RUN_FILE}"))]

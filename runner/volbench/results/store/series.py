@@ -131,7 +131,7 @@ class SeriesWriter(TableWriter[SeriesRow]):
     rows_in_group = 131_072
 
     def columns_of(self, rows: list[SeriesRow]) -> Columns:
-        """One list a column."""
+        """Return one list a column."""
         return {name: list(map(attrgetter(name), rows)) for name in SERIES_COLUMNS.names}
 
 
@@ -149,7 +149,7 @@ def read_series(
     metrics: Collection[str] | None = None,
     window_s: tuple[float, float] | None = None,
 ) -> dict[SeriesKey, Series]:
-    """Series at full resolution, sorted by their keys; only what is asked for is kept.
+    """Return series at full resolution, sorted by their keys; only what is asked for is kept.
 
     The file is decoded piece by piece, first the names and then the numbers. Times that series share are kept once.
     A sample's value has 8 bytes, and 4 more while the file is read: in memory, or of a long cell in a file without
@@ -166,7 +166,7 @@ def read_series(
 
 
 def bucketed(series: Series, *, window_s: tuple[float, float], width_s: float) -> BucketedSeries:
-    """A series' samples of a window in buckets of `width_s`, each with mean, lowest and highest value.
+    """Return a series' samples of a window in buckets of `width_s`, each with mean, lowest and highest value.
 
     A sample is about the interval that ends at its t_s, so t_s on a bucket's end belongs to that bucket.
 
@@ -203,7 +203,7 @@ def _bucket_count(window_s: tuple[float, float], width_s: float) -> int:
 
 
 def _in_order(t_s: Floats, values: ScratchColumn[np.float64], begin: int) -> Series:
-    """The samples ascending in time, and in value where times are equal; volbench writes them so."""
+    """Return the samples ascending in time, and in value where times are equal; volbench writes them so."""
     is_ascending = bool(np.all(t_s[1:] > t_s[:-1]))
     if is_ascending and values.is_on_disk:
         return _Stored(t_s=t_s, values=values, begin=begin)
@@ -223,7 +223,7 @@ class _Selection:
     window_s: tuple[float, float] | None = None
 
     def series(self, source: str, metric: str) -> bool:
-        """Whether a series is selected."""
+        """Return whether a series is selected."""
         return all(
             names is None or name in names for names, name in ((self.sources, source), (self.metrics, metric))
         )
@@ -240,7 +240,7 @@ class _Names:
         return len(self.numbers)
 
     def number(self, names: tuple[str, str, str]) -> int:
-        """The number of a series. Raises RunUnreadable for too many and for names too long."""
+        """Return the number of a series. Raises RunUnreadable for too many and for names too long."""
         if names not in self.numbers:
             check_series_count(self.path, len(self.numbers) + 1, SERIES_MAX)
             for name in names:
@@ -249,7 +249,7 @@ class _Names:
         return self.numbers[names]
 
     def ordered(self) -> list[tuple[SeriesKey, int]]:
-        """The keys, sorted, with their numbers."""
+        """Return the keys, sorted, with their numbers."""
         return sorted(
             (SeriesKey(source=source, metric=metric, entity=entity), number)
             for (source, metric, entity), number in self.numbers.items()
@@ -324,7 +324,7 @@ class _Times:
 
 
 def _counts(numbers: ScratchColumn[np.uint16]) -> NDArray[np.int64]:
-    """How many rows each series has; by blocks, since each row's number becomes one of 8 bytes."""
+    """Return how many rows each series has; by blocks, since each row's number becomes one of 8 bytes."""
     counts, rows = np.zeros(SERIES_MAX + 1, np.int64), len(numbers.array)
     for begin in range(0, rows, _ROWS_COUNTED):
         block = numbers.read(begin, min(begin + _ROWS_COUNTED, rows))
@@ -344,7 +344,7 @@ def _shared(times: Iterable[Floats]) -> Iterator[Floats]:
 
 
 def _finite(path: Path, batch: pa.RecordBatch, name: str, rows: NDArray[np.intp]) -> Floats:
-    """The selected rows of a column. Raises RunUnreadable for values that are absent or not finite."""
+    """Return the selected rows of a column. Raises RunUnreadable for values that are absent or not finite."""
     column = batch.column(name)
     if column.null_count:
         raise damaged_values(path, name)
@@ -357,7 +357,7 @@ def _finite(path: Path, batch: pa.RecordBatch, name: str, rows: NDArray[np.intp]
 def _row_numbers(
     path: Path, file: pq.ParquetFile, names: _Names, selection: _Selection
 ) -> ScratchColumn[np.uint16]:
-    """The number of each row's series, SERIES_MAX where it is not selected. Raises RunUnreadable."""
+    """Return the number of each row's series, SERIES_MAX where it is not selected. Raises RunUnreadable."""
     numbers = ScratchColumn(file.metadata.num_rows, np.uint16)
     row = 0
     columns = [*_NAMES, *(["t_s"] if selection.window_s is not None else [])]
@@ -377,7 +377,10 @@ def _row_numbers(
 
 
 def _numbers(path: Path, batch: pa.RecordBatch, names: _Names, selection: _Selection) -> NDArray[np.uint16]:
-    """The number of each row's series. The names are decoded once and not for each row, of which there are many."""
+    """Return the number of each row's series.
+
+    The names are decoded once and not for each row, of which there are many.
+    """
     arrays = [_encoded(batch.column(name)) for name in _NAMES]
     try:
         texts = [array.dictionary.to_pylist() for array in arrays]
@@ -397,7 +400,7 @@ def _numbers(path: Path, batch: pa.RecordBatch, names: _Names, selection: _Selec
 
 
 def _distinct(codes: NDArray[np.int64], bound: int) -> tuple[list[int], NDArray[np.intp]]:
-    """The distinct ones of codes from 0 to below a bound, ascending, and the place of each code among them."""
+    """Return the distinct ones of codes from 0 to below a bound, ascending, and each code's index among them."""
     if bound > _CODES_COUNTED:
         distinct, positions = np.unique(codes, return_inverse=True)
         return distinct.tolist(), positions.reshape(-1)
@@ -408,5 +411,5 @@ def _distinct(codes: NDArray[np.int64], bound: int) -> tuple[list[int], NDArray[
 
 
 def _encoded(names: pa.Array) -> pa.DictionaryArray:
-    """The names as a dictionary, as volbench writes them; another program may have written plain text."""
+    """Return the names as a dictionary, as volbench writes them; another program may have written plain text."""
     return names if pa.types.is_dictionary(names.type) else names.dictionary_encode()

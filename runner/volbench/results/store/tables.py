@@ -70,7 +70,7 @@ class TableWriter(Generic[Row]):
                 self._flush()
 
     def columns_of(self, rows: list[Row]) -> Columns:
-        """The rows as one list for each column of the schema."""
+        """Return the rows as one list for each column of the schema."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -115,7 +115,7 @@ class TableWriter(Generic[Row]):
 
 
 def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
-    """The table, with every size that the file states checked before a library opens it; no value is read.
+    """Return the table, with every size that the file states checked before a library opens it; no value is read.
 
     Raises RunUnreadable: absent, truncated, foreign, newer schema, larger than what volbench writes.
     """
@@ -169,7 +169,7 @@ def check_table(path: Path, descriptor: int, schema: pa.Schema, descriptions: se
 
 
 def unreadable(path: Path, error: Exception) -> VolbenchError:
-    """What to raise for a table that is absent, cut off or of another kind."""
+    """Return what to raise for a table that is absent, cut off or of another kind."""
     return refusal_of_system(error, str(path)) or RunUnreadable(
         "the file is truncated or is not Parquet",
         where=str(path),
@@ -179,7 +179,7 @@ def unreadable(path: Path, error: Exception) -> VolbenchError:
 
 
 def batches(path: Path, schema: pa.Schema, *, rows: int = 65_536) -> Iterator[pa.RecordBatch]:
-    """The table in pieces of at most `rows` rows, their values checked. Raises RunUnreadable."""
+    """Yield the table in pieces of at most `rows` rows, their values checked. Raises RunUnreadable."""
     with open_table(path, schema) as file:
         for batch in read_batches(path, file, schema.names, rows=rows):
             _check_values(batch, path)
@@ -189,7 +189,7 @@ def batches(path: Path, schema: pa.Schema, *, rows: int = 65_536) -> Iterator[pa
 def read_batches(
     path: Path, file: pq.ParquetFile, columns: Sequence[str], *, rows: int = 65_536
 ) -> Iterator[pa.RecordBatch]:
-    """Columns of an open table in pieces of at most `rows` rows; memory does not grow with the table.
+    """Yield columns of an open table in pieces of at most `rows` rows; memory does not grow with the table.
 
     Values are not checked. Raises RunUnreadable for damage in the middle.
     """
@@ -200,7 +200,7 @@ def read_batches(
 
 
 def damaged(path: Path, error: Exception) -> VolbenchError:
-    """What to raise for a table that a library cannot read to its end."""
+    """Return what to raise for a table that a library cannot read to its end."""
     evidence = str(error).splitlines()[0]
     return refusal_of_system(error, str(path)) or RunUnreadable(
         "the file is damaged", where=str(path), evidence=evidence
@@ -264,7 +264,10 @@ def check_series_count(path: Path, series: int, most: int) -> None:
 
 
 def _fits(actual: pa.Schema, expected: pa.Field) -> bool:
-    """Whether a column is once in the file, and of the type that volbench writes; names may be a dictionary."""
+    """Return whether a column is once in the file, and of the type that volbench writes.
+
+    Names may be a dictionary.
+    """
     if len(actual.get_all_field_indices(expected.name)) != 1:
         return False
     kinds = [
@@ -302,6 +305,6 @@ def _bytes_of_longest(texts: pa.Array) -> int:
 
 
 def damaged_values(path: Path, name: str) -> RunUnreadable:
-    """What to raise for a column with values that volbench does not write."""
+    """Return what to raise for a column with values that volbench does not write."""
     evidence = f"the column {name} contains values that are not numeric, or too large to be measured"
     return RunUnreadable("the file is damaged", where=str(path), evidence=evidence)

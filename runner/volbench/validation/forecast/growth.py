@@ -97,7 +97,7 @@ def growth_check(outlook: GrowthOutlook, captures: Sequence[Capture], plan: Grow
 
 
 def _seconds_to_fill(free_bytes: float, bytes_per_s: float) -> float | None:
-    """None: never."""
+    """Return the seconds until the volume is full; None: never."""
     if free_bytes <= 0:
         return 0.0
     return free_bytes / bytes_per_s if bytes_per_s > 0 else None

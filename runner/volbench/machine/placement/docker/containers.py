@@ -193,7 +193,7 @@ def _wait_for_container(container_id: str) -> None:
 
 
 def container_name(short_run_id: str, cell_id: str, role: str) -> str:
-    """`volbench-<run>-<cell>-<role>`."""
+    """Return `volbench-<run>-<cell>-<role>`."""
     return f"volbench-{short_run_id}-{cell_id}-{role}"
 
 

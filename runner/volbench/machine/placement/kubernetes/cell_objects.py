@@ -76,7 +76,10 @@ class CellObjects:
 
 
 def cell_name(run_id: str, cell_id: str, attempt: int) -> str:
-    """`volbench-<run>-<cell>-<attempt>`, at most 63 characters; a cell whose name must be changed gets a hash."""
+    """Return `volbench-<run>-<cell>-<attempt>`, at most 63 characters.
+
+    A cell whose name must be changed gets a hash.
+    """
     name = object_name(cell_id[:_CELL_CHARACTERS])
     if name != cell_id:
         name = f"{name}-{hashlib.sha256(cell_id.encode()).hexdigest()[:4]}"

@@ -145,7 +145,7 @@ def _last(events: Sequence[Object], reason: str) -> datetime | None:
 
 
 def _pull_s(message: str) -> float | None:
-    """`Successfully pulled image "x" in 1m2.5s (...)`; None for an image that was there already."""
+    """Return `Successfully pulled image "x" in 1m2.5s (...)`; None for an image that was there already."""
     match = _PULLED.search(message)
     if match is None:
         return None

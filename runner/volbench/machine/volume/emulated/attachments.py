@@ -133,7 +133,9 @@ def loops_of(directory: Path) -> tuple[str, ...]:
 
 
 def _is_on_the_image(loop: str, directory: Path) -> bool:
-    """Whether the file of a loop device is on the volume's FUSE mount: its path may be that of another namespace.
+    """Return whether the file of a loop device is on the volume's FUSE mount.
+
+    Its path may be that of another namespace.
 
     The kernel asks the daemon for that. Where that one is dead there is no answer, and path and mount decide.
     """

@@ -123,7 +123,7 @@ def _is_abandoned(directory: Path) -> bool:
 
 
 def volume_status(directory: Path) -> Status:
-    """Whether a volume's directory is in use, at rest, or what a killed process has left. Never waits."""
+    """Return whether a volume's directory is in use, at rest, or what a killed process has left. Never waits."""
     locked = is_locked(directory)
     if not locked and not attachments(directory):
         return "stopped"

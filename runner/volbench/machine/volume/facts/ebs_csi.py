@@ -17,7 +17,7 @@ def driver_url() -> str:
 
 
 def ebs_volume_id(disk: str | None, blocks: Path = _BLOCKS) -> str:
-    """The id of an EBS volume by its kernel name, whose serial number it is; empty for any other disk."""
+    """Return the id of an EBS volume by its kernel name, whose serial number it is; empty for any other disk."""
     if disk is None:
         return ""
     try:
@@ -28,5 +28,5 @@ def ebs_volume_id(disk: str | None, blocks: Path = _BLOCKS) -> str:
 
 
 def nvme_devices(disks: Sequence[str]) -> tuple[str, ...]:
-    """The device files of those disks that are NVMe devices, and so may be volumes with counters of their own."""
+    """Return the device files of those disks that are NVMe devices, which may have counters of their own."""
     return tuple(f"/dev/{disk}" for disk in disks if disk.startswith("nvme"))

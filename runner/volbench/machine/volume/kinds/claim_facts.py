@@ -79,7 +79,10 @@ def changed_volume(measured: VolumeFacts, present: VolumeFacts | None) -> Missin
 
 
 def _is_same(measured: VolumeFacts, present: VolumeFacts) -> bool:
-    """A claim is bound once. A claim made anew may be bound to the old volume: only the volume's uid tells."""
+    """Return a claim is bound once.
+
+    A claim made anew may be bound to the old volume: only the volume's uid tells.
+    """
     if measured.persistent_volume_uid and present.persistent_volume_uid:
         return measured.persistent_volume_uid == present.persistent_volume_uid
     return measured.claim_uid == present.claim_uid
@@ -166,7 +169,7 @@ def _term_matches(term: Object, node: Object) -> bool:
 
 
 def _matches(expression: Object, values: Mapping[str, str]) -> bool:
-    """As the scheduler does, but for Gt and Lt, which no volume needs: unknown, so False."""
+    """Return what the scheduler decides, but False for Gt and Lt, which no volume needs."""
     value, allowed = values.get(expression["key"]), expression.get("values", [])
     answers = {
         "In": value in allowed,

@@ -59,7 +59,10 @@ FIGURES: Mapping[str, FigureKind] = {
 
 
 def expected_figures(resolved: ResolvedVolume) -> dict[str, float]:
-    """What a probe of this volume measures, where its model says it; credit buckets are taken as not empty."""
+    """Return what a probe of this volume measures, where its model says it.
+
+    Credit buckets are taken as not empty.
+    """
     figures = {
         "read_4k_ms": latency_ms(resolved, "read", SMALL_BYTES),
         "write_4k_ms": latency_ms(resolved, "write", SMALL_BYTES),
@@ -76,7 +79,7 @@ def expected_figures(resolved: ResolvedVolume) -> dict[str, float]:
 
 
 def latency_ms(resolved: ResolvedVolume, operation: str, size_bytes: int, *, random: bool = True) -> float:
-    """Median of one operation on an idle volume; 0 where the model has none."""
+    """Return median of one operation on an idle volume; 0 where the model has none."""
     latency = resolved.model["latency"].get(operation)
     if latency is None:
         return 0.0
@@ -88,7 +91,7 @@ def latency_ms(resolved: ResolvedVolume, operation: str, size_bytes: int, *, ran
 def rate_per_s(
     resolved: ResolvedVolume, operation: Operation, size_bytes: int, *, depth: int, credit: bool = True
 ) -> float:
-    """Operations per second that a volume sustains.
+    """Return operations per second that a volume sustains.
 
     Args:
         depth: operations under way at a time.
@@ -100,7 +103,7 @@ def rate_per_s(
 def tightest(
     resolved: ResolvedVolume, operation: Operation, size_bytes: int, *, depth: int, credit: bool = True
 ) -> tuple[float, str]:
-    """As rate_per_s, with the name of the limit that decides; an empty name for the latency."""
+    """Return what `rate_per_s` does, and the name of the limit that decides; an empty name for the latency."""
     latency_s = latency_ms(resolved, operation, size_bytes, random=size_bytes < LARGE_BYTES) / 1e3
     rates = [(depth / latency_s if latency_s > 0 else math.inf, "")]
     rates += [
@@ -112,7 +115,7 @@ def tightest(
 
 
 def credit_limits(resolved: ResolvedVolume) -> list[Mapping[str, Any]]:
-    """The limits that are credit buckets."""
+    """Return the limits that are credit buckets."""
     return [limit for limit in resolved.model["limits"] if limit["credits"]]
 
 
@@ -128,6 +131,6 @@ def _rate_of(limit: Mapping[str, Any], operation: Operation, size_bytes: int) ->
 
 
 def _leg_us(leg: Mapping[str, Any]) -> float:
-    """The median of the largest of `max_of` lognormal draws: the quantile 0.5 ** (1 / max_of) of one."""
+    """Return the median of the largest of `max_of` lognormal draws: the quantile 0.5 ** (1 / max_of) of one."""
     quantile = NormalDist().inv_cdf(0.5 ** (1 / max(1, leg["max_of"])))
     return float(leg["median_us"] * math.exp(leg["sigma"] * quantile))

@@ -14,7 +14,7 @@ _CONTENT = os.urandom(_FILE_BYTES)
 
 
 def measure_files(directory: Path, *, seconds: float) -> dict[str, float]:
-    """Rounds of creating, looking at, opening and removing small files until the time is over.
+    """Return rounds of creating, looking at, opening and removing small files until the time is over.
 
     Args:
         directory: an empty marked directory; it is empty again afterwards.

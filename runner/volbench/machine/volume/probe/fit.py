@@ -177,7 +177,9 @@ class _Fit:
         return latency
 
     def _metadata_latency(self) -> dict[str, Any]:
-        """A round trip is half of open and close. From create and unlink the trips that go with them are taken off.
+        """Return a round trip is half of open and close.
+
+        From create and unlink the trips that go with them are taken off.
 
         With a create go a lookup, the write, the file's times and the close; with an unlink a lookup and the times.
         """
@@ -193,7 +195,7 @@ class _Fit:
         return self._measured["open_ms"] / 2
 
     def _leg(self, name: str, median_ms: float, p99_ms: float | None = None) -> dict[str, str]:
-        """A leg of a median, and of a p99 that was measured or is guessed."""
+        """Return a leg of a median, and of a p99 that was measured or is guessed."""
         median = self._figure(f"{name}_median", round(median_ms * 1e3, 1), "us")
         if p99_ms is None:
             tail_us = round(_TAIL * median_ms * 1e3, 1)
@@ -205,7 +207,10 @@ class _Fit:
     def _limit(
         self, name: str, resource: str, unit: str, sides: tuple[str, str], of: str, *, scale: float
     ) -> dict[str, Any]:
-        """One limit for reads and writes: the larger rate, at which the slower side's operations weigh more."""
+        """Return one limit for reads and writes.
+
+        The larger rate, at which the slower side's operations weigh more.
+        """
         read, write = (self._measured[side] * scale for side in sides)
         rate = self._figure(resource, round(max(read, write), 1), of)
         limit: dict[str, Any] = {

@@ -49,7 +49,7 @@ def delayed_share(share: CpuShare | None) -> tuple[float, float]:
 
 
 def is_throttled_alone(alone: JobResult, many: JobResult) -> bool:
-    """Whether one operation at a time did as much as many at a time, in bursts with waits between them.
+    """Return whether one operation at a time did as much as many at a time, in bursts with waits between them.
 
     One stream does 1 / mean latency operations a second, which is less than 1 / median where a limiter lets some
     pass at once and makes others wait (the kernel's throttle works in slices of 100 ms).

@@ -68,7 +68,10 @@ def server_pids(paths: CellPlaces) -> tuple[int, ...]:
 
 
 def state_file(paths: CellPlaces) -> str:
-    """Where the supervisor says which process its server is; empty when that is no process of this machine."""
+    """Return where the supervisor says which process its server is.
+
+    Empty when that is no process of this machine.
+    """
     return str(Path(paths.control_dir) / STATE_FILE) if paths.supervisor == "launch" else ""
 
 

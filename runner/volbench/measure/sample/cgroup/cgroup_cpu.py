@@ -61,7 +61,7 @@ class CgroupCpuAccount(Sampler):
         return bool(config.server_state)
 
     def read(self) -> Values:
-        """Microseconds used, and the quota's periods and what it held back, by group."""
+        """Return microseconds used, and the quota's periods and what it held back, by group."""
         if self._server is not None:
             self._open(self._groups_now(self._server))
         if not self._files:
@@ -87,7 +87,7 @@ class CgroupCpuAccount(Sampler):
             }
 
     def _groups_now(self, server: ServerGroup) -> dict[str, tuple[str, ...]]:
-        """Files of server and client, or of the group that both are in."""
+        """Return files of server and client, or of the group that both are in."""
         texts = {SERVER: server.text(), CLIENT: server.own()}
         files = {who: find_cpu_files(text, self._cgroups) for who, text in texts.items()}
         return files if files[SERVER] != files[CLIENT] else {BOTH: files[SERVER]}
@@ -100,7 +100,7 @@ class CgroupCpuAccount(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """CPUs used; with a quota the share of periods in which it held the group back, and for how long."""
+        """Yield CPUs used; with a quota the share of periods in which it held the group back, and for how long."""
         change = Change(source=CgroupCpuAccount.source, before=before, after=after)
         if not change.usable:
             return
@@ -120,7 +120,7 @@ class CgroupCpuAccount(Sampler):
 
 
 def _accounts(who: str, files: list[KernelFile]) -> Iterator[tuple[str, dict[str, int]]]:
-    """The group's account, and the quotas of the groups around it, which hold it back as well."""
+    """Yield the group's account, and the quotas of the groups around it, which hold it back as well."""
     own, *around = [file.read() for file in files]
     if around and files[1].path.name == USAGE:
         yield who, parse_cpu_stat(own, around[0])
@@ -133,7 +133,7 @@ def _accounts(who: str, files: list[KernelFile]) -> Iterator[tuple[str, dict[str
 
 
 def _throttled(change: Change, who: str) -> float | None:
-    """The largest share of throttled periods among a group and those around it; None without a quota."""
+    """Return the largest share of throttled periods among a group and those around it; None without a quota."""
     return max(
         (
             share
@@ -145,13 +145,13 @@ def _throttled(change: Change, who: str) -> float | None:
 
 
 def _withheld(change: Change, who: str) -> float | None:
-    """CPU time that a quota withheld, the most among a group and those around it; None without a quota."""
+    """Return CPU time that a quota withheld, the most among a group and those around it; None without a quota."""
     withheld = (change.per_s("throttled_us", entity, unit=_US_PER_S) for entity in _with_quota(change, who))
     return max((seconds for seconds in withheld if seconds is not None), default=None)
 
 
 def _with_quota(change: Change, who: str) -> list[str]:
-    """A group and those around it, whose quota had a period."""
+    """Return a group and those around it, whose quota had a period."""
     return [
         entity
         for entity in change.entities("periods")
@@ -164,7 +164,7 @@ def _inode(file: KernelFile) -> int:
 
 
 def find_cpu_files(proc_cgroup: str, root: Path) -> tuple[str, ...]:
-    """The files with the CPU account of a process's group; none when it is the root group or not visible.
+    """Return the files with the CPU account of a process's group; none when it is the root group or not visible.
 
     Version 2: cpu.stat of the group, then of the groups around it that may have a quota. The group itself has the
     time it used even where no controller is enabled in it.

@@ -113,7 +113,7 @@ class CgroupIoAccount(Sampler):
         return Presence(present=True)
 
     def read(self) -> Values:
-        """Counters by device, and limits."""
+        """Return counters by device, and limits."""
         if self._server is not None and find_directory(self._server.text(), self._cgroups) != self._directory:
             presence = self.probe()
             if not presence.present:
@@ -144,7 +144,7 @@ class CgroupIoAccount(Sampler):
         )
 
     def _server_limits(self, texts: Sequence[str]) -> Values:
-        """Limits of the volume's devices; none where these are not known, as on a network file system."""
+        """Return limits of the volume's devices; none where these are not known, as on a network file system."""
         groups = [join_blkio_limits(*texts)] if self._is_version_1 else [parse_io_max(text) for text in texts]
         volume_limits: list[CgroupIoLimits] = [
             limits for group in groups for device, limits in group.items() if self._name_of(device) in self._volume
@@ -175,7 +175,7 @@ class CgroupIoAccount(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Operations and MiB a second by device and for the volume; limits as they are at the tick."""
+        """Yield operations and MiB a second by device and for the volume; limits as they are at the tick."""
         change = Change(source=CgroupIoAccount.source, before=before, after=after)
         if not change.usable:
             return
@@ -198,7 +198,10 @@ class CgroupIoAccount(Sampler):
 
 
 def _limit_files(directory: Path) -> list[Path]:
-    """Files with the limits that hold a group back: in version 1 its own, in version 2 its ancestors' too."""
+    """Return files with the limits that hold a group back.
+
+    In version 1 its own, in version 2 its ancestors' too.
+    """
     if not _is_version_2(directory):
         own = [directory / name for name in V1_LIMITS]
         return own if all(file.exists() for file in own) else []
@@ -210,14 +213,14 @@ def _is_version_2(directory: Path) -> bool:
 
 
 def groups_around(directory: Path) -> list[Path]:
-    """A group of version 2 and those around it, from the inside to the outside."""
+    """Return a group of version 2 and those around it, from the inside to the outside."""
     groups = [directory, *directory.parents]
     inside = next((n for n, group in enumerate(groups) if not (group / "cgroup.procs").exists()), len(groups))
     return groups[: max(1, inside)]
 
 
 def find_directory(proc_cgroup: str, root: Path = Path("/sys/fs/cgroup")) -> Path | None:
-    """The directory that holds the I/O account of a process.
+    """Return the directory that holds the I/O account of a process.
 
     Args:
         proc_cgroup: the text of its /proc/PID/cgroup.

@@ -63,7 +63,7 @@ class CgroupMemoryAccount(Sampler):
         return Presence(present=False, reason="the server is in no control group of version 2 that counts memory")
 
     def read(self) -> Values:
-        """Bytes, limits, events by group, and pages taken back.
+        """Return bytes, limits, events by group, and pages taken back.
 
         Raises Unavailable where there is no such group.
         """
@@ -94,7 +94,7 @@ class CgroupMemoryAccount(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Sizes at the tick, and rates; none for a server that was moved to another group."""
+        """Yield sizes at the tick, and rates; none for a server that was moved to another group."""
         change = Change(source=CgroupMemoryAccount.source, before=before, after=after)
         if not change.usable or before.values.get((GROUP, SERVER)) != after.values.get((GROUP, SERVER)):
             return
@@ -114,7 +114,7 @@ class CgroupMemoryAccount(Sampler):
 
 
 def _events(change: Change, counter: str) -> float | None:
-    """The rate at the limits of a group and those around it; None where none counts."""
+    """Return the rate at the limits of a group and those around it; None where none counts."""
     rates = [
         rate for rate in (change.per_s(counter, entity) for entity in change.entities(counter)) if rate is not None
     ]
@@ -122,7 +122,7 @@ def _events(change: Change, counter: str) -> float | None:
 
 
 def _limits(group: Path) -> Iterator[int]:
-    """Bytes of the limits that a group has; `max` is none, and the root group has no files."""
+    """Yield bytes of the limits that a group has; `max` is none, and the root group has no files."""
     for name in LIMITS:
         try:
             text = (group / name).read_text().strip()
@@ -133,7 +133,7 @@ def _limits(group: Path) -> Iterator[int]:
 
 
 def find_memory_groups(proc_cgroup: str, root: Path) -> tuple[Path, ...]:
-    """The directories of a process's group and those around it that count memory; none in the root group.
+    """Return the directories of a process's group and those around it that count memory; none in the root group.
 
     A group without the controller is counted in the next one around it, whose account is then the first.
 

@@ -11,12 +11,15 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 def cgroup_root_of(process_id: int) -> Path:
-    """The control groups as that process's container sees them; the pod's containers share their processes."""
+    """Return the control groups as that process's container sees them.
+
+    The pod's containers share their processes.
+    """
     return Path(f"/proc/{process_id}/root/sys/fs/cgroup")
 
 
 def own_cpu_files(root: Path) -> tuple[str, ...]:
-    """The files with the CPU account of the container whose control groups are at `root`."""
+    """Return the files with the CPU account of the container whose control groups are at `root`."""
     if _exists(root / QUOTA):
         return (str(root / STAT),)
     files = (root / "cpu" / STAT, root / "cpuacct" / USAGE)
@@ -24,7 +27,7 @@ def own_cpu_files(root: Path) -> tuple[str, ...]:
 
 
 def own_io_directory(root: Path) -> Path | None:
-    """The directory with its I/O account; version 1 keeps none for a group without limits."""
+    """Return the directory with its I/O account; version 1 keeps none for a group without limits."""
     return root if _exists(root / V2_FILE) else None
 
 

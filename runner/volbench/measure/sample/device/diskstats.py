@@ -51,7 +51,7 @@ class DiskStats(Sampler):
         return cls(config.disks)
 
     def read(self) -> Values:
-        """Every counter of every device that is there."""
+        """Return every counter of every device that is there."""
         if not self._disks:
             raise Unavailable("no block device is behind the data directory")
         counters_by_disk = parse_diskstats(self._file.read(), self._disks)
@@ -103,5 +103,5 @@ def _rates_of(change: Change, disk: str) -> Iterator[tuple[str, float | None]]:
 
 
 def _at_most_one(value: float | None) -> float | None:
-    """The kernel counts busy time in whole ticks, so that it may exceed an interval's time a little."""
+    """Return a share of busy time, at most 1: the kernel counts whole ticks, which may exceed an interval."""
     return None if value is None else min(value, 1.0)

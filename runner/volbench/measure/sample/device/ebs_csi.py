@@ -51,7 +51,7 @@ class EbsCsiSampler(Sampler):
         return bool(config.ebs_csi_url)
 
     def read(self) -> Values:
-        """The volume's counters now."""
+        """Return the volume's counters now."""
         if not self._url:
             raise Unavailable("no EBS CSI driver was named (--target-option ebs_csi=URL)")
         if not self._volume_id:
@@ -65,7 +65,7 @@ class EbsCsiSampler(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Rates of the volume. Counters that went backwards are those of a volume attached anew: no row."""
+        """Yield rates of the volume. Counters that went backwards are those of a volume attached anew: no row."""
         change = Change(source=EbsCsiSampler.source, before=before, after=after)
         if not change.usable:
             return

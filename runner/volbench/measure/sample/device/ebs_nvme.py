@@ -79,7 +79,7 @@ class EbsNvmeSampler(Sampler):
         return bool(config.nvme_devices)
 
     def read(self) -> Values:
-        """Counters of each device, and the counts of its latency bins."""
+        """Return counters of each device, and the counts of its latency bins."""
         if not self._devices:
             raise Unavailable("no NVMe device is behind the data directory")
         values: Values = {}
@@ -110,7 +110,7 @@ class EbsNvmeSampler(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Rates by device. A device whose counters went backwards was attached anew: no row."""
+        """Yield rates by device. A device whose counters went backwards was attached anew: no row."""
         change = Change(source=EbsNvmeSampler.source, before=before, after=after)
         if not change.usable:
             return
@@ -123,7 +123,7 @@ class EbsNvmeSampler(Sampler):
 
 
 def read_log_page(device: Path) -> bytes:
-    """The log page of a device that is opened for it. Raises OSError."""
+    """Return the log page of a device that is opened for it. Raises OSError."""
     fd = _opened(device)
     try:
         return _page_of(fd)
@@ -142,7 +142,7 @@ def _page_of(fd: int) -> bytes:
 
 
 def admin_command(address: int) -> bytes:
-    """The command that has the controller write its log page to `address`.
+    """Return the command that has the controller write its log page to `address`.
 
     Source: NVMe base specification, Get Log Page: the page's number, and dwords wanted from bit 16.
     """
@@ -170,7 +170,7 @@ def admin_command(address: int) -> bytes:
 
 
 def ebs_rates(change: Change, entity: str) -> Iterator[tuple[str, float | None]]:
-    """The metrics of the log page's counters; an emulated volume keeps them too."""
+    """Yield the metrics of the log page's counters; an emulated volume keeps them too."""
     yield "reads_per_s", change.per_s("reads", entity)
     yield "writes_per_s", change.per_s("writes", entity)
     yield "read_mib_per_s", change.per_s("read_bytes", entity, unit=MIB)
@@ -187,7 +187,7 @@ def _bin_name(direction: str, latency_bin: LatencyBin) -> str:
 
 
 def _latencies(change: Change, direction: str, device: str) -> Iterator[tuple[str, float | None]]:
-    """Quantiles within the interval, on a straight line within their bin."""
+    """Yield quantiles within the interval, on a straight line within their bin."""
     bins = []
     for name, entity in change.after.values:
         kind, _, edges = name.partition(" ")

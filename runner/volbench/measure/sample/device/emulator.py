@@ -51,7 +51,7 @@ class EmulatorSampler(Sampler):
         return bool(config.emulator_socket)
 
     def read(self) -> Values:
-        """The counters now."""
+        """Return the counters now."""
         try:
             return parse_counters(self._ask())
         except (OSError, ValueError) as error:
@@ -82,7 +82,7 @@ class EmulatorSampler(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Rates; of a volume that was mounted anew meanwhile, only what is true of the moment."""
+        """Yield rates; of a volume that was mounted anew meanwhile, only what is true of the moment."""
         change = Change(source=EmulatorSampler.source, before=before, after=after)
         if not change.usable:
             return

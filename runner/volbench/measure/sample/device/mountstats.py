@@ -60,7 +60,7 @@ class MountStats(Sampler):
         return cls(config.mount_point)
 
     def read(self) -> Values:
-        """Counters of the mount, by operation."""
+        """Return counters of the mount, by operation."""
         if not self._mount_point:
             raise Unavailable("the data directory is not on NFS")
         mounts = [m for m in parse_mountstats(self._file.read()) if m.mount_point == self._mount_point]
@@ -74,7 +74,7 @@ class MountStats(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Rates and waiting times. A mount whose counters went backwards was made anew: no row."""
+        """Yield rates and waiting times. A mount whose counters went backwards was made anew: no row."""
         change = Change(source=MountStats.source, before=before, after=after)
         if not change.usable or change.grown("server_read") is None:
             return
@@ -125,7 +125,7 @@ def _rates_of(change: Change) -> Iterator[tuple[str, float | None]]:
 
 
 def _retransmitted(change: Change, operations: list[str]) -> float | None:
-    """Transmissions beyond one for each operation, kind by kind: one kind's never make up for another's."""
+    """Return transmissions beyond one for each operation, kind by kind: one kind's never make up for another's."""
     total, has_any = 0.0, False
     for name in operations:
         sent, done = _grown(change, "transmissions", name), _grown(change, "operations", name)
@@ -135,14 +135,17 @@ def _retransmitted(change: Change, operations: list[str]) -> float | None:
 
 
 def _grown(change: Change, counter: str, operation: str) -> float | None:
-    """By how much a counter grew. An operation that had never been made has no counters before: it began at 0."""
+    """Return by how much a counter grew.
+
+    An operation that had never been made has no counters before: it began at 0.
+    """
     if (counter, operation) not in change.before.values and ("operations", "READ") in change.before.values:
         return change.after.values.get((counter, operation))
     return change.grown(counter, operation)
 
 
 def _sum(change: Change, counter: str, operations: list[str]) -> float | None:
-    """The growth over several operations; None when there is none of them."""
+    """Return the growth over several operations; None when there is none of them."""
     grown = [_grown(change, counter, operation) for operation in operations]
     values = [value for value in grown if value is not None]
     return sum(values) if values and len(values) == len(grown) else None

@@ -39,7 +39,10 @@ class Cpu(Sampler):
         return cls()
 
     def read(self) -> Values:
-        """Clock ticks of each kind of time, context switches and processes; busy and all ticks of each CPU."""
+        """Return clock ticks of each kind of time, context switches and processes.
+
+        Busy and all ticks of each CPU.
+        """
         text = self._file.read()
         values: dict[tuple[str, str], float] = {
             (name, ""): value for name, value in asdict(parse_stat(text)).items()
@@ -55,7 +58,7 @@ class Cpu(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Shares of the CPU time that passed, all CPUs together: they add up to 1."""
+        """Yield shares of the CPU time that passed, all CPUs together: they add up to 1."""
         change = Change(source=Cpu.source, before=before, after=after)
         if not change.usable:
             return
@@ -86,7 +89,7 @@ def _isolated(path: Path) -> frozenset[str]:
 
 
 def _least_busy(change: Change) -> float | None:
-    """Busy share of the CPU that had least to do; None where a CPU's time went back or nothing is known."""
+    """Return busy share of the CPU that had least to do; None where a CPU's time went back or nothing is known."""
     shares = [ratio(change.grown(_BUSY, cpu), change.grown(_TOTAL, cpu)) for cpu in change.entities(_TOTAL)]
     ratios = [share for share in shares if share is not None]
     return min(ratios) if ratios and len(ratios) == len(shares) else None

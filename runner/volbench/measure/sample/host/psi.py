@@ -56,7 +56,7 @@ class Pressure(Sampler):
         )
 
     def read(self) -> Values:
-        """Microseconds of each kind since boot."""
+        """Return microseconds of each kind since boot."""
         return {
             (f"{resource}_{kind}_us", entity): total
             for (resource, entity), file in self._files.items()
@@ -70,7 +70,7 @@ class Pressure(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Shares of the interval. `full` of the CPU is kept for completeness; the kernel reports 0."""
+        """Yield shares of the interval. `full` of the CPU is kept for completeness; the kernel reports 0."""
         change = Change(source=Pressure.source, before=before, after=after)
         if not change.usable:
             return

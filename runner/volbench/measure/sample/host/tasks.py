@@ -86,7 +86,7 @@ class TasksSampler(Sampler):
         return bool(config.task_file)
 
     def read(self) -> Values:
-        """Seconds on a CPU and seconds waiting for one, since the first reading."""
+        """Return seconds on a CPU and seconds waiting for one, since the first reading."""
         if self._file is not None and self._file.exists():
             values = self._reported_values(self._file)
         else:
@@ -117,7 +117,7 @@ class TasksSampler(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """CPUs used, and seconds a second that tasks waited, all tasks added up."""
+        """Yield CPUs used, and seconds a second that tasks waited, all tasks added up."""
         change = Change(source=TasksSampler.source, before=before, after=after)
         if not change.usable:
             return

@@ -44,7 +44,7 @@ class Tcp(Sampler):
         return cls(_FILES if config.over_tcp else ())
 
     def read(self) -> Values:
-        """The counters that the kernel has. Raises Unavailable."""
+        """Return the counters that the kernel has. Raises Unavailable."""
         if not self._files:
             raise Unavailable("the server is not reached over TCP")
         counters = {name: value for file in self._files for name, value in parse_netstat(file.read()).items()}
@@ -57,7 +57,7 @@ class Tcp(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Segments and waits a second."""
+        """Yield segments and waits a second."""
         change = Change(source=Tcp.source, before=before, after=after)
         if change.usable:
             yield from change.rows((metric, change.per_s(name)) for name, metric in _METRICS.items())

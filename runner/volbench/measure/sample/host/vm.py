@@ -39,7 +39,7 @@ class VirtualMemory(Sampler):
         return cls()
 
     def read(self) -> Values:
-        """The counters of swapping and faults that the kernel has."""
+        """Return the counters of swapping and faults that the kernel has."""
         return {(name, ""): value for name, value in parse_vmstat(self._file.read(), _METRICS).items()}
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class VirtualMemory(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Pages and faults a second."""
+        """Yield pages and faults a second."""
         change = Change(source=VirtualMemory.source, before=before, after=after)
         if change.usable:
             yield from change.rows((metric, change.per_s(name)) for name, metric in _METRICS.items())

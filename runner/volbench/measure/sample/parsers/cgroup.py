@@ -36,7 +36,9 @@ def parse_io_stat(text: str) -> dict[str, GroupIoCounters]:
 
 
 def parse_blkio(text: str) -> dict[str, dict[str, int]]:
-    """A file of blkio.throttle: by device `major:minor`, the operation's name (Read, Write, ...) and its value.
+    """Return a file of blkio.throttle.
+
+    By device `major:minor`, the operation's name (Read, Write, ...) and its value.
 
     The last line, `Total N`, names no device and is left out.
     """
@@ -49,7 +51,7 @@ def parse_blkio(text: str) -> dict[str, dict[str, int]]:
 
 
 def join_blkio(serviced: str, service_bytes: str) -> dict[str, GroupIoCounters]:
-    """The two files of version 1 as one account by device."""
+    """Return the two files of version 1 as one account by device."""
     operations, sizes = parse_blkio(serviced), parse_blkio(service_bytes)
     return {
         device: GroupIoCounters(
@@ -91,7 +93,9 @@ def parse_io_max(text: str) -> dict[str, CgroupIoLimits]:
 
 
 def join_blkio_limits(reads: str, writes: str, read_bytes: str, write_bytes: str) -> dict[str, CgroupIoLimits]:
-    """The four blkio.throttle limits of version 1 by device; each line is `8:16 120`, a removed limit has none.
+    """Return the four blkio.throttle limits of version 1 by device.
+
+    Each line is `8:16 120`, a removed limit has none.
 
     Args:
         reads, writes: read_iops_device and write_iops_device.
@@ -110,7 +114,7 @@ def join_blkio_limits(reads: str, writes: str, read_bytes: str, write_bytes: str
 
 
 def tightest(limits: Iterable[CgroupIoLimits]) -> CgroupIoLimits:
-    """The least of each limit: a group is held to its own and to those of all groups around it."""
+    """Return the least of each limit: a group is held to its own and to those of all groups around it."""
     listed = list(limits)
 
     def least(values: Iterable[int | None]) -> int | None:
@@ -133,7 +137,7 @@ _CPU_FIELDS = {
 
 
 def parse_cpu_stat(stat: str, usage: str = "") -> dict[str, int]:
-    """`used_us`, and with a quota `periods`, `throttled` and `throttled_us`, from cpu.stat.
+    """Return `used_us`, and with a quota `periods`, `throttled` and `throttled_us`, from cpu.stat.
 
     Args:
         stat: cpu.stat; of version 2 it holds the time used as well.

@@ -37,7 +37,7 @@ _FIELDS = tuple(DiskCounters.__slots__)
 
 
 def parse_diskstats(text: str, devices: Collection[str] | None = None) -> dict[str, DiskCounters]:
-    """Counters of each device, or of those of `devices` that are there.
+    """Return counters of each device, or of those of `devices` that are there.
 
     Columns beyond the twentieth, of a later kernel, are left out. Raises ValueError for a line that is no
     diskstats line. Source: Documentation/admin-guide/iostats.rst.

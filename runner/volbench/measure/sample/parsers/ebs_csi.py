@@ -33,7 +33,10 @@ _NAMES = {
 
 
 def parse_exposition(text: str, volume_id: str) -> Values:
-    """Counters of one volume, the entity. Raises ValueError for text of another format, or without the volume."""
+    """Return counters of one volume, the entity.
+
+    Raises ValueError for text of another format, or without the volume.
+    """
     values: Values = {}
     other_volumes: set[str] = set()
     for sample in _samples(text):

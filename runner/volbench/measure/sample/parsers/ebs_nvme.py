@@ -54,7 +54,7 @@ _FIELDS = tuple(EbsStatistics.__slots__)[:11]
 
 
 def parse_log_page(page: bytes) -> EbsStatistics:
-    """The statistics in a log page. Raises ValueError for another size, or without the magic number."""
+    """Return the statistics in a log page. Raises ValueError for another size, or without the magic number."""
     if len(page) != LOG_PAGE_BYTES:
         raise ValueError(f"the log page has {counted(len(page), 'byte')} instead of {LOG_PAGE_BYTES}")
     (magic,) = struct.unpack_from("<I", page)

@@ -43,7 +43,7 @@ _NVME = {
 
 
 def parse_counters(line: bytes) -> Values:
-    """Counters of the volume (entity empty), of each operation, and the balance of each limit.
+    """Return counters of the volume (entity empty), of each operation, and the balance of each limit.
 
     Raises ValueError for an answer that is an error, or none of this protocol.
     """

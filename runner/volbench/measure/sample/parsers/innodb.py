@@ -73,7 +73,7 @@ _WAITS = re.compile(r"Waiting for .*(lock|flush)|User lock")
 
 
 def lock_waits(sessions: Iterable[Sequence[str]], running: float) -> int | None:
-    """How many sessions wait for a lock that is no row lock; None where the list does not show all sessions.
+    """Return how many sessions wait for a lock that is no row lock; None where the list does not show all sessions.
 
     Args:
         sessions: rows of SHOW PROCESSLIST.
@@ -87,5 +87,5 @@ def lock_waits(sessions: Iterable[Sequence[str]], running: float) -> int | None:
 
 
 def parse_status(rows: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """Names in lower case, with their numbers; what is not a number is left out."""
+    """Return names in lower case, with their numbers; what is not a number is left out."""
     return {name.lower(): int(value) for name, value in rows if value.lstrip("-").isdecimal()}

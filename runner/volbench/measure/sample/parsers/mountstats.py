@@ -93,7 +93,7 @@ _SENDS_AT = {"tcp": 6, "rdma": 6, "udp": 3}
 
 
 def parse_mountstats(text: str) -> list[NfsMount]:
-    """All NFS mounts that have statistics. Raises ValueError for numbers that are none.
+    """Return all NFS mounts that have statistics. Raises ValueError for numbers that are none.
 
     Source: Linux net/sunrpc/stats.c, net/sunrpc/xprtsock.c, fs/nfs/super.c.
     """
@@ -108,7 +108,7 @@ def parse_mountstats(text: str) -> list[NfsMount]:
 
 
 def operations_by_kind(mount: NfsMount) -> dict[str, NfsOperation]:
-    """A mount's operations with those of one kind added up: READ has what READ_PLUS did."""
+    """Return a mount's operations with those of one kind added up: READ has what READ_PLUS did."""
     kinds: dict[str, NfsOperation] = {}
     for name, operation in mount.operations.items():
         kind = SAME_KIND.get(name, name)
@@ -164,10 +164,10 @@ def _is_number(text: str) -> bool:
 
 
 def _signed(value: int) -> int:
-    """A number of 64 bits that was printed as unsigned."""
+    """Return a number of 64 bits that was printed as unsigned."""
     return value - 2 * _SIGN_64 if value >= _SIGN_64 else value
 
 
 def unescape(path: str) -> str:
-    r"""A path without its octal escapes: `\040` is a space."""
+    r"""Return a path without its octal escapes: `\040` is a space."""
     return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), path)

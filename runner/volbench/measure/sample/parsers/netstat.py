@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def parse_netstat(text: str) -> dict[str, int]:
-    """Counters by `Protocol.Name`, such as `TcpExt.TCPTimeouts`. Raises ValueError for other text.
+    """Return counters by `Protocol.Name`, such as `TcpExt.TCPTimeouts`. Raises ValueError for other text.
 
     Each protocol has a line of names and a line of values. Source: net/ipv4/proc.c.
     """

@@ -177,7 +177,7 @@ class Available:
 
 
 def columns_of(available: Available) -> dict[str, str]:
-    """The columns that can be asked for, as name and subquery."""
+    """Return the columns that can be asked for, as name and subquery."""
     columns = {}
     if "events_statements_histogram_global" in available.tables:
         columns["histogram"] = _HISTOGRAM
@@ -202,7 +202,7 @@ def columns_of(available: Available) -> dict[str, str]:
 
 
 def columns_without_own(available: Available, thread: int) -> dict[str, str]:
-    """The columns for a server that is only read, from which the statements of our own thread are subtracted.
+    """Return the columns for a server that is only read, from which our own thread's statements are subtracted.
 
     Digests are left out: they are read less often, by a source of their own.
     """
@@ -223,19 +223,24 @@ def columns_without_own(available: Available, thread: int) -> dict[str, str]:
 
 
 def query_of(columns: Mapping[str, str]) -> str:
-    """One statement for all columns."""
+    """Return one statement for all columns."""
     return "SELECT " + ", ".join(f"({sql}) AS {name}" for name, sql in columns.items())
 
 
 def parse_lines(text: str) -> Iterator[tuple[str, list[int]]]:
-    """Each line's name and numbers; names of waits and files hold no blank. Raises ValueError for other text."""
+    """Yield each line's name and numbers; names of waits and files hold no blank.
+
+    Raises ValueError for other text.
+    """
     for line in text.splitlines():
         name, *numbers = line.split(" ")
         yield name, [int(number) for number in numbers]
 
 
 def parse_digests(text: str) -> Iterator[tuple[str, dict[str, int]]]:
-    """Each digest (its first characters, then its text) and its numbers; CPU time is left out where it is not kept.
+    """Yield each digest (its first characters, then its text) and its numbers.
+
+    CPU time is left out where it is not kept.
 
     Raises ValueError for other text.
     """
@@ -246,7 +251,10 @@ def parse_digests(text: str) -> Iterator[tuple[str, dict[str, int]]]:
 
 
 def sums_by_class(text: str, classes: Mapping[str, str], other_class: str | None) -> dict[str, list[int]]:
-    """Numbers of all instruments of a class added up; instruments without a class go to `other`, or nowhere."""
+    """Return numbers of all instruments of a class added up.
+
+    Instruments without a class go to `other`, or nowhere.
+    """
     sums: dict[str, list[int]] = {}
     for name, numbers in parse_lines(text):
         kind = classes.get(name, other_class)
@@ -257,7 +265,7 @@ def sums_by_class(text: str, classes: Mapping[str, str], other_class: str | None
 
 
 def absences(available: Available, columns: Collection[str]) -> str:
-    """What is not there, and why, in one sentence; empty when all is there."""
+    """Return what is not there, and why, in one sentence; empty when all is there."""
     missing = []
     if "histogram" not in columns:
         missing.append("no statement histograms (MySQL 8.0 and later have them, MariaDB does not)")

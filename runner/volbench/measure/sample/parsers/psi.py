@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def parse_pressure(text: str) -> dict[str, int]:
-    """Microseconds stalled in all, by `some` and `full`.
+    """Return microseconds stalled in all, by `some` and `full`.
 
     Raises ValueError for a line without a total. Source: Documentation/accounting/psi.rst.
     """

@@ -29,7 +29,7 @@ class CpuCounters:
 
 
 def parse_stat(text: str) -> CpuCounters:
-    """The counters of /proc/stat. Raises ValueError when its line of all CPUs, or another one, is missing.
+    """Return the counters of /proc/stat. Raises ValueError when its line of all CPUs, or another one, is missing.
 
     Source: Documentation/filesystems/proc.rst.
     """
@@ -56,7 +56,7 @@ class CpuTicks:
 
 
 def parse_cpus(text: str) -> dict[str, CpuTicks]:
-    """Each CPU of /proc/stat by its name (`cpu0`); those that are offline have no line. Raises ValueError.
+    """Return each CPU of /proc/stat by its name (`cpu0`); those that are offline have no line. Raises ValueError.
 
     Source: Documentation/filesystems/proc.rst. `user` and `nice` contain guests' time, so it is not added again.
     """
@@ -71,7 +71,7 @@ def parse_cpus(text: str) -> dict[str, CpuTicks]:
 
 
 def parse_cpu_list(text: str) -> frozenset[str]:
-    """The CPUs of a list such as `1-3,5`, by their names (`cpu1`). Raises ValueError.
+    """Return the CPUs of a list such as `1-3,5`, by their names (`cpu1`). Raises ValueError.
 
     Source: Documentation/admin-guide/cputopology.rst, of /sys/devices/system/cpu/isolated and its neighbours.
     """
@@ -85,6 +85,6 @@ def parse_cpu_list(text: str) -> frozenset[str]:
 
 
 def parse_vmstat(text: str, names: Collection[str]) -> dict[str, int]:
-    """The wanted lines of /proc/vmstat that this kernel has."""
+    """Return the wanted lines of /proc/vmstat that this kernel has."""
     pairs = (line.split() for line in text.splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[0] in names}

@@ -124,7 +124,7 @@ class StatementDigests(Sampler):
         self._generation = self._server.generation
 
     def read(self) -> Values:
-        """By how much the digests with most time grew since the reading before."""
+        """Return by how much the digests with most time grew since the reading before."""
         if self._generation != self._server.generation:
             self._begin()
             raise Unavailable("the connection was opened again")
@@ -192,7 +192,7 @@ class StatementDigests(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Rates by text, under the names of the source performance_schema; digests of like texts together.
+        """Yield rates by text, under the names of the source performance_schema; digests of like texts together.
 
         A text that the reading before did not have begins with a rate of 0 at that reading, so that a row is always
         about the time since the row before it.
@@ -215,13 +215,13 @@ class StatementDigests(Sampler):
 
 
 def _texts(reading: Reading) -> dict[str, str]:
-    """The text of each digest, with N for the numbers in its names."""
+    """Return the text of each digest, with N for the numbers in its names."""
     texts = (entity.split(" ", 1) for name, entity in reading.values if name == TEXT)
     return {digest: _NUMBERED.sub("N", text) for digest, text in texts}
 
 
 def _difference(now: tuple[int | None, ...], before: tuple[int | None, ...] | None) -> list[int | None]:
-    """What was added; all of it for a digest that is new or whose counters began anew."""
+    """Return what was added; all of it for a digest that is new or whose counters began anew."""
     added = [a if a is None else a - (b or 0) for a, b in zip(now, before or (0,) * len(now), strict=True)]
     return list(now) if any(number is not None and number < 0 for number in added) else added
 

@@ -99,7 +99,7 @@ class InnoDb(Sampler):
         self._server.close()
 
     def read(self) -> Values:
-        """The variables that this server has."""
+        """Return the variables that this server has."""
         rows = self._server.rows(STATUS_QUERY)
         status = parse_status((_text(name), _text(value)) for name, value in rows)
         if _HISTORY not in status and self._asks_history:
@@ -112,7 +112,9 @@ class InnoDb(Sampler):
         return values
 
     def _lock_waits(self, status: Mapping[str, float]) -> int | None:
-        """Sessions that wait for a table, its definition, a backup or a name; None where nobody had to be asked.
+        """Return sessions that wait for a table, its definition, a backup or a name.
+
+        None where nobody had to be asked.
 
         performance_schema counts a wait when it ends: until then the list of sessions alone shows it.
         """
@@ -140,7 +142,7 @@ class InnoDb(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Rates and gauges; over a reconnection only gauges, since the counters may have begun anew."""
+        """Yield rates and gauges; over a reconnection only gauges, since the counters may have begun anew."""
         change = Change(source=InnoDb.source, before=before, after=after)
         if not change.usable:
             return
@@ -170,7 +172,7 @@ _SEMI_SYNC_WAITS = ("rpl_semi_sync_source_tx_wait_time", "rpl_semi_sync_master_t
 
 
 def _first(change: Change, names: tuple[str, ...], *, unit: float) -> float | None:
-    """The growth a second of the first of several names that the server has; None where it has none."""
+    """Return the growth a second of the first of several names that the server has; None where it has none."""
     return next((grown for name in names if (grown := change.per_s(name, unit=unit)) is not None), None)
 
 
@@ -184,7 +186,10 @@ def _levels(change: Change) -> Iterator[tuple[str, float | None]]:
 
 
 def _checkpoint(change: Change) -> tuple[float | None, float | None]:
-    """Age of the checkpoint and what it may grow to, bytes: MariaDB says both, MySQL from 8.0.30 two positions."""
+    """Return age of the checkpoint and what it may grow to, bytes.
+
+    MariaDB says both, MySQL from 8.0.30 two positions.
+    """
     age = change.gauge("innodb_checkpoint_age")
     if age is not None:
         return age, change.gauge("innodb_checkpoint_max_age")

@@ -52,7 +52,7 @@ class _Backups:
         self._due, self._readings = 0, self.READINGS_BETWEEN
 
     def running(self, sessions: str) -> Values:
-        """How many connections each tool has; `sessions` is another text when sessions have come or gone."""
+        """Return how many connections each tool has; `sessions` is another text when sessions have come or gone."""
         changed, before = sessions != self._sessions, self._changed
         self._sessions, self._changed = sessions, changed
         self._due = 2 if changed else self._due
@@ -71,7 +71,7 @@ class PerformanceSchemaSampler(Sampler):
     lane: ClassVar[str] = "server"
 
     def __init__(self, server: ServerConnection, own: OwnAccount | None = None) -> None:
-        """`own`: the account of our own connection, which is then subtracted; None: it is not instrumented."""
+        """Take the account of our own connection, which is then subtracted; None: it is not instrumented."""
         self._server = server
         self._own = own
         self._generation = 0
@@ -146,7 +146,7 @@ class PerformanceSchemaSampler(Sampler):
         )
 
     def read(self) -> Values:
-        """Counters by class. After a reconnection it looks anew at what there is."""
+        """Return counters by class. After a reconnection it looks anew at what there is."""
         if not self._columns or self._generation != self._server.generation:
             presence = self.probe()
             if not presence.present:
@@ -173,14 +173,14 @@ class PerformanceSchemaSampler(Sampler):
         return values | _digests(texts)
 
     def _own_statements(self) -> tuple[int, int, int, int]:
-        """Of our own connection, as _STATEMENT_COUNTERS; zero where the query has left them out."""
+        """Return our own connection's _STATEMENT_COUNTERS; zeros where the query has left them out."""
         own = self._own
         if own is None or "own" not in self._columns:
             return 0, 0, 0, 0
         return own.count, own.ps, own.lock_ps, own.errors
 
     def _waits(self, texts: Mapping[str, str]) -> Values:
-        """Waits by class, of all threads, and of background threads those that they have as well."""
+        """Return waits by class, of all threads, and of background threads those that they have as well."""
         waits = parse.sums_by_class(texts.get("waits", ""), parse.WAIT_CLASSES, None)
         values: Values = {("wait_ps", kind): sums[1] for kind, sums in waits.items()}
         background = parse.sums_by_class(texts.get("background", ""), parse.WAIT_CLASSES, None)
@@ -191,7 +191,7 @@ class PerformanceSchemaSampler(Sampler):
         return values
 
     def _buckets(self, texts: Mapping[str, str]) -> Values:
-        """Statements by bucket of the histogram, those of our own connection subtracted where they are counted."""
+        """Return statements by bucket of the histogram, without those of our own connection."""
         if self._own is not None:
             self._own.book(texts.get("own", ""))
         own_buckets = {} if self._own is None else self._own.buckets
@@ -202,7 +202,7 @@ class PerformanceSchemaSampler(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Rates by class; none over a reconnection, since the counters may have begun anew."""
+        """Yield rates by class; none over a reconnection, since the counters may have begun anew."""
         change = Change(source=PerformanceSchemaSampler.source, before=before, after=after)
         if not change.usable or before.values.get(GENERATION) != after.values.get(GENERATION):
             return
@@ -230,7 +230,7 @@ def _digests(texts: Mapping[str, str]) -> Values:
 
 
 def _queries(change: Change) -> dict[str, list[str]]:
-    """Digests that are the same but for numbers in their names, such as those of sbtest1 and sbtest2."""
+    """Return digests that are the same but for numbers in their names, such as those of sbtest1 and sbtest2."""
     digests_by_text: dict[str, list[str]] = {}
     has_all = ALL_DIGESTS in change.before.values
     later = [digest for name, digest in change.after.values if name == "digest_count"]
@@ -242,7 +242,7 @@ def _queries(change: Change) -> dict[str, list[str]]:
 
 
 def _of_query(change: Change, digests: list[str]) -> Iterator[tuple[str, float | None]]:
-    """Rates of some digests together; CPU time only where it is known of all."""
+    """Yield rates of some digests together; CPU time only where it is known of all."""
     for name, metric, unit in (
         ("count", "query_per_s", 1.0),
         ("ps", "query_s_per_s", _PS_PER_S),
@@ -255,7 +255,10 @@ def _of_query(change: Change, digests: list[str]) -> Iterator[tuple[str, float |
 
 
 def _grown(change: Change, counter: str, digest: str) -> float | None:
-    """By how much a digest's counter grew; all of it where the reading before had all digests, and not this one."""
+    """Return by how much a digest's counter grew.
+
+    All of it where the reading before had all digests, and not this one.
+    """
     is_new = ALL_DIGESTS in change.before.values and ("digest_count", digest) not in change.before.values
     return change.after.values.get((counter, digest)) if is_new else change.grown(counter, digest)
 
@@ -282,7 +285,10 @@ def _files(change: Change, kind: str) -> Iterator[tuple[str, float | None]]:
 
 
 def _waited(change: Change, kind: str) -> float | None:
-    """Other waits of foreground threads; None where background threads have them too and nothing counts those."""
+    """Return other waits of foreground threads.
+
+    None where background threads have them too and nothing counts those.
+    """
     total, background = change.grown("wait_ps", kind), change.grown("background_wait_ps", kind)
     if total is None or (background is None and kind in _BACKGROUND_KINDS):
         return None
@@ -290,7 +296,7 @@ def _waited(change: Change, kind: str) -> float | None:
 
 
 def _foreground(change: Change, kind: str) -> float | None:
-    """File waits of all threads less those of background threads, read a moment apart: hence the floor."""
+    """Return file waits of all threads less those of background threads, read a moment apart: hence the floor."""
     total = change.grown_sum(("file_read_ps", "file_write_ps", "file_sync_ps"), kind)
     background = change.grown("background_ps", kind)
     if total is None or background is None:

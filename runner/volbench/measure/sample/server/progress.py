@@ -166,7 +166,7 @@ class _Looks:
             self.progress.see(int(counted["Questions"]) - own, asked_s, time.monotonic())
 
     def _number(self, cursor: Any, statement: str) -> int:
-        """The last column of a statement's row, as a number; 0 for none."""
+        """Return the last column of a statement's row, as a number; 0 for none."""
         self._sent += 1
         cursor.execute(statement)
         row = cursor.fetchone()
@@ -217,7 +217,7 @@ class ServerProgress(Sampler):
         return Presence(present=True)
 
     def read(self) -> Values:
-        """Statements begun so far, and the longest standstill since the last reading. Raises Unavailable."""
+        """Return statements begun so far, and the longest standstill since the last reading. Raises Unavailable."""
         looks = self._looks
         if looks is None or looks.progress is None or not looks.is_running:
             self._open()
@@ -244,7 +244,7 @@ class ServerProgress(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Longest standstill, and statements begun."""
+        """Yield longest standstill, and statements begun."""
         change = Change(source=ServerProgress.source, before=before, after=after)
         if not change.usable:
             return

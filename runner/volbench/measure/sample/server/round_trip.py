@@ -84,7 +84,7 @@ class RoundTripSampler(Sampler):
 
     @staticmethod
     def rates(before: Reading, after: Reading) -> Iterator[SeriesRow]:
-        """Mean, shortest and longest; an interval in which none ended has only their number."""
+        """Yield mean, shortest and longest; an interval in which none ended has only their number."""
         change = Change(source=RoundTripSampler.source, before=before, after=after)
         if not change.usable:
             return

@@ -36,14 +36,17 @@ class InstalledTool:
 
 
 def installed(tool: str) -> InstalledTool:
-    """The tool, or what MariaDB now calls it. Raises MissingPrerequisite."""
+    """Return the tool, or what MariaDB now calls it. Raises MissingPrerequisite."""
     names = _ALTERNATIVES.get(tool, (tool,))
     name = next((name for name in names if programs.find_program(name)), names[0])
     return InstalledTool(path=require_tool(name), version=tool_version(name))
 
 
 def mysqldump_argv(tool: InstalledTool, option_file: Path, schema: str, server: ServerFacts) -> list[str]:
-    """A consistent dump of one schema without locks, rows streamed; names no schema, so it loads into any."""
+    """Return a consistent dump of one schema without locks, rows streamed.
+
+    Names no schema, so it loads into any.
+    """
     argv = [
         tool.path,
         f"--defaults-file={option_file}",
@@ -62,7 +65,7 @@ def mysqldump_argv(tool: InstalledTool, option_file: Path, schema: str, server: 
 def mydumper_argv(
     tool: InstalledTool, option_file: Path, dataset: DatasetSpec, *, threads: int, directory: Path
 ) -> list[str]:
-    """A consistent dump by several threads; tables are split when there are more threads than tables."""
+    """Return a consistent dump by several threads; tables are split when there are more threads than tables."""
     offered = _help_of(tool)
     argv = [
         tool.path,
@@ -78,7 +81,7 @@ def mydumper_argv(
 
 
 def mysql_argv(tool: InstalledTool, option_file: Path, schema: str) -> list[str]:
-    """Reads a dump from stdin into a schema."""
+    """Return reads a dump from stdin into a schema."""
     return [
         tool.path,
         f"--defaults-file={option_file}",

@@ -73,7 +73,7 @@ def _check_backup_tool(step: DumpStep, facts: ServerFacts) -> None:
 
 
 def _series(version: str) -> str:
-    """`10.11` of `mariadb-backup based on MariaDB server 10.11.19-MariaDB`; empty when there is none."""
+    """Return `10.11` of `mariadb-backup based on MariaDB server 10.11.19-MariaDB`; empty when there is none."""
     match = re.search(r"(\d+\.\d+)\.\d+", version)
     return match[1] if match else ""
 

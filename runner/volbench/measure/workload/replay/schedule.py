@@ -131,7 +131,10 @@ def _to_send(
     writes: bool,
     seconds: float,
 ) -> list[LoggedStatement]:
-    """The statements to send, and in `skipped` the others by reason. Raises UsageError for none or too many."""
+    """Return the statements to send, and in `skipped` the others by reason.
+
+    Raises UsageError for none or too many.
+    """
     statements = []
     earliest_s = float("inf")
     for statement in log:

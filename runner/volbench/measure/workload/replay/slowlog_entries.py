@@ -74,7 +74,7 @@ class PlainRun:
     entries: list[tuple[re.Match[str], str]]
 
     def segments(self) -> Iterator[LogSegment]:
-        """The same entries as segments."""
+        """Yield the same entries as segments."""
         for match, sql in self.entries:
             yield LogSegment(head=_head_of(match), body=f"{match['preamble']}{sql};\n")
 
@@ -89,7 +89,7 @@ class Banner:
 
 
 def divide_segments(text: Iterable[str], *, plain_runs: bool = False) -> Iterator[LogSegment | Banner | PlainRun]:
-    """The log, divided at all that looks like a head or a banner; plain entries in runs if asked for."""
+    """Yield the log, divided at all that looks like a head or a banner; plain entries in runs if asked for."""
     head: re.Match[str] | None = None
     buffer, searched, is_partial = "", 0, False
     for chunk in text:
@@ -119,7 +119,7 @@ def divide_segments(text: Iterable[str], *, plain_runs: bool = False) -> Iterato
 
 
 def _heads(expression: re.Pattern[str], text: str, at: int) -> Iterator[re.Match[str]]:
-    """What `finditer` gives, with the first characters of a head looked for several times as fast."""
+    """Yield what `finditer` gives, with the first characters of a head looked for several times as fast."""
     while (at := text.find("# ", at)) >= 0:
         matched = expression.match(text, at)
         if matched is None:
@@ -130,7 +130,10 @@ def _heads(expression: re.Pattern[str], text: str, at: int) -> Iterator[re.Match
 
 
 def _plain_statement(match: re.Match[str], end: int) -> str | None:
-    """The statement of an entry up to the next head; None where it may go on after it, or does not end as one."""
+    """Return the statement of an entry up to the next head.
+
+    None where it may go on after it, or does not end as one.
+    """
     text = match.string
     if match.re is not _PLAIN or match["preamble"] is None or not text.endswith(";\n", match.end(), end):
         return None
@@ -144,7 +147,7 @@ def _head_end(match: re.Match[str]) -> int:
 
 
 def _head_of(match: re.Match[str]) -> re.Match[str]:
-    """The match of the head alone."""
+    """Return the match of the head alone."""
     if match.re is _HEAD:
         return match
     head = _HEAD.match(match.string, match.start())
@@ -153,7 +156,7 @@ def _head_of(match: re.Match[str]) -> re.Match[str]:
 
 
 def _divided(head: re.Match[str] | None, body: str, *, is_partial: bool) -> Iterator[LogSegment | Banner]:
-    """The text after a head, at the server's banners; what follows a banner belongs to no entry."""
+    """Yield the text after a head, at the server's banners; what follows a banner belongs to no entry."""
     start = 0
     if _BANNER_MARK in body:
         for banner in _BANNER_END.finditer(body):
@@ -172,7 +175,7 @@ def join_entries(
     segments: Iterator[LogSegment | Banner | PlainRun],
     following: Iterator[LogSegment | Banner | PlainRun] | None = None,
 ) -> Iterator[LogSegment | Banner | PlainRun]:
-    """Each segment, joined with those after it whose heads are text of its statement.
+    """Yield each segment, joined with those after it whose heads are text of its statement.
 
     Args:
         segments: of the log, or of a part of it.
@@ -212,7 +215,7 @@ def join_entries(
 def _with_text_inside(
     segment: LogSegment, ahead: Callable[[int], LogSegment | Banner | None]
 ) -> tuple[LogSegment, int]:
-    """The segment with those after it that are text of its open literal or comment, and how many they are.
+    """Return the segment with those after it that are text of its open literal or comment, and how many they are.
 
     A literal is open because its end comes later, or because it never ends: the entry was cut off, has an error of
     syntax (which MySQL never writes), or is of a session with NO_BACKSLASH_ESCAPES. A later statement's quotes then
@@ -238,13 +241,13 @@ def _with_text_inside(
 
 
 def _is_next(segment: LogSegment, following: LogSegment) -> bool:
-    """Whether the times of two segments let them be entries one after the other."""
+    """Return whether the times of two segments let them be entries one after the other."""
     written_s, next_s = _written_s(segment), _written_s(following)
     return written_s is None or (next_s is not None and next_s > written_s - _CLOCK_SLACK_S)
 
 
 def _written_s(segment: LogSegment) -> float | None:
-    """When the entry was written, about, in one clock for all entries of a log."""
+    """Return when the entry was written, about, in one clock for all entries of a log."""
     if (iso_s := iso_time_s(segment)) is not None:
         return iso_s
     preamble = PREAMBLE.match(segment.body)
@@ -254,7 +257,7 @@ def _written_s(segment: LogSegment) -> float | None:
 
 
 def iso_time_s(segment: LogSegment) -> float | None:
-    """The time of a head as MySQL from 5.7 on writes it, None where it is no such time."""
+    """Return the time of a head as MySQL from 5.7 on writes it, None where it is no such time."""
     text = segment.head["time"] if segment.head is not None else None
     if text is None or "T" not in text:
         return None
@@ -265,11 +268,14 @@ def iso_time_s(segment: LogSegment) -> float | None:
 
 
 def _is_open(segment: LogSegment) -> bool:
-    """Whether the statement's text may go on after the next head; of one that is far too long nobody knows."""
+    """Return whether the statement's text may go on after the next head.
+
+    Of one that is far too long nobody knows.
+    """
     return segment.head is not None and not segment.is_partial and not is_closed(segment.body)
 
 
 def is_complete(body: str) -> bool:
-    """Whether the text ends as a statement does, with a line feed after its semicolon."""
+    """Return whether the text ends as a statement does, with a line feed after its semicolon."""
     text = body.rstrip(BLANK)
     return text.endswith(";") and "\n" in body[len(text) :]

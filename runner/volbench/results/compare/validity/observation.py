@@ -109,14 +109,14 @@ def observe(
 
 
 def _clients(step: StepResult) -> int | None:
-    """How many clients a closed loop has; None for other steps."""
+    """Return how many clients a closed loop has; None for other steps."""
     threads = step.parameters.get("threads")
     closed = step_kind(step.kind).transactions and "offered_ratio" not in step.details
     return threads if closed and isinstance(threads, int) else None
 
 
 def _reading(series_path: Path, window_s: tuple[float, float], interval_s: float) -> float | None:
-    """How many of the server's clients waited for reads of the volume on average; None where not known.
+    """Return how many of the server's clients waited for reads of the volume on average; None where not known.
 
     What the volume's counters say (reads a second times their time, s/s), and no more than the server's foreground
     threads waited for data files: so reads of others, and of background threads, do not count.
@@ -148,7 +148,7 @@ def _reading(series_path: Path, window_s: tuple[float, float], interval_s: float
 def _cpu_use(
     samples: dict[SeriesKey, Series], window_s: tuple[float, float], interval_s: float, cpus: int | None
 ) -> CpuUse | None:
-    """Who used the CPUs: None where the cell's own use, or the machine's, is not known."""
+    """Return who used the CPUs: None where the cell's own use, or the machine's, is not known."""
 
     def mean(source: str, metric: str, entity: str = "") -> float | None:
         return _mean(samples, SeriesKey(source=source, metric=metric, entity=entity), window_s, interval_s)
@@ -175,7 +175,9 @@ def _cpu_use(
 def _missed_ratio(
     series_path: Path, samples: dict[SeriesKey, Series], window_s: tuple[float, float], interval_s: float
 ) -> float | None:
-    """Share of the window's ticks at which the machine itself was not sampled; the server's sources may pause.
+    """Return share of the window's ticks at which the machine itself was not sampled.
+
+    The server's sources may pause.
 
     None where the machine was never sampled; a sampler that died before the window missed all of it.
     """
@@ -189,7 +191,7 @@ def _missed_ratio(
 
 
 def _at_rest_iops(series_path: Path, quiet_s: tuple[float, float] | None, interval_s: float) -> float | None:
-    """Operations a second at rest; None when that is not known.
+    """Return operations a second at rest; None when that is not known.
 
     The first reading comes right before the phase and ends in it after less than an interval: the cell does not
     touch the device from then on until the phase ends.
@@ -204,7 +206,10 @@ def _at_rest_iops(series_path: Path, quiet_s: tuple[float, float] | None, interv
 
 
 def _late_ratio(samples: dict[SeriesKey, Series], window_s: tuple[float, float]) -> float | None:
-    """Share of an emulated volume's operations that came late: each interval weighs as many as it completed."""
+    """Return share of an emulated volume's operations that came late.
+
+    Each interval weighs as many as it completed.
+    """
     shares = samples.get(SeriesKey(source="emulator", metric="late_ratio"))
     if shares is None:
         return None
@@ -221,7 +226,7 @@ def _late_ratio(samples: dict[SeriesKey, Series], window_s: tuple[float, float])
 def _lateness_changes(
     histograms_path: Path, samples: dict[SeriesKey, Series], step: StepResult, interval_s: float
 ) -> dict[str, float] | None:
-    """By which share lateness can have changed each figure; None of a volume that is not emulated."""
+    """Return by which share lateness can have changed each figure; None of a volume that is not emulated."""
     merged = (
         load_histograms(histograms_path).merged(measured=True, steps=[step.step])
         if histograms_path.exists()
@@ -264,7 +269,7 @@ def _latency_bins(table: MergedHistograms) -> LatencyBins:
 def _mean(
     samples: dict[SeriesKey, Series], key: SeriesKey, window_s: tuple[float, float], interval_s: float
 ) -> float | None:
-    """Mean over the time of the window that samples cover."""
+    """Return mean over the time of the window that samples cover."""
     series = samples.get(key)
     if series is None:
         return None
@@ -275,7 +280,10 @@ def _mean(
 def _client_throttled(
     samples: dict[SeriesKey, Series], window_s: tuple[float, float], interval_s: float
 ) -> float | None:
-    """Share of a quota's periods in which it held the client back; 0 while the group was read and had no quota."""
+    """Return share of a quota's periods in which it held the client back.
+
+    0 while the group was read and had no quota.
+    """
     key, read = (
         SeriesKey(source="cgroup_cpu", metric=metric, entity="client")
         for metric in ("throttled_ratio", "cpus_used")
@@ -297,7 +305,7 @@ def _integral(
     *,
     bridge_gaps: bool = True,
 ) -> float | None:
-    """Rate times time within the window, over all of the metrics; None when no sample reaches into it."""
+    """Return rate times time within the window, over all of the metrics; None when no sample reaches into it."""
     weighted = [
         (series.value, _lengths_s(series, window_s, interval_s, bridge_gaps=bridge_gaps))
         for key, series in samples.items()
@@ -310,7 +318,7 @@ def _integral(
 def _lengths_s(
     series: Series, window_s: tuple[float, float], interval_s: float, *, bridge_gaps: bool
 ) -> NDArray[np.float64]:
-    """How much of the window each sample is about, s, shape (samples,).
+    """Return how much of the window each sample is about, s, shape (samples,).
 
     A sample is about the time since the reading before it. After missed ticks that is longer than the interval
     (`bridge_gaps`); the server's counters begin anew with a connection, so that after a gap theirs may be about one

@@ -22,7 +22,7 @@ CLIENT_THROTTLED_MAX = 0.5
 
 
 def delayable_share_of(observation: CellObservation) -> float:
-    """Of the clients' time, the share in which a disturbance can have held them back at all."""
+    """Return the share of the clients' time in which a disturbance can have delayed them at all."""
     return delayable_share(
         clients=observation.clients,
         reading=observation.reading,
@@ -52,7 +52,7 @@ def covariates_of(observation: CellObservation, limits: ValidityLimits) -> dict[
 
 
 def disturbances_of(observation: CellObservation, limits: ValidityLimits) -> tuple[Disturbance, ...]:
-    """What delayed the step from outside, each with a bound on what it can have done; none within all limits."""
+    """Return what delayed the step from outside, each with a bound on its effect; none within all limits."""
     return disturbances(
         limits,
         cpu=observation.cpu,
@@ -78,12 +78,15 @@ def _swapping(observation: CellObservation, limits: ValidityLimits) -> list[Dist
 
 
 def invalid_reasons(observation: CellObservation, limits: ValidityLimits) -> tuple[str, ...]:
-    """A sentence for each rule that the observation breaks; none: the step is valid."""
+    """Return a sentence for each rule that the observation breaks; none: the step is valid."""
     return (*own_reasons(observation, limits), *outside_reasons(observation, limits))
 
 
 def own_reasons(observation: CellObservation, limits: ValidityLimits) -> tuple[str, ...]:
-    """The broken rules that the cell's own set-up breaks: the same cell, run again, would break them again."""
+    """Return the broken rules that the cell's own set-up breaks.
+
+    The same cell, run again, would break them again.
+    """
     reasons = []
     if observation.client_cpu_ratio is not None and observation.client_cpu_ratio > limits.client_cpu:
         reasons.append(
@@ -108,7 +111,7 @@ def own_reasons(observation: CellObservation, limits: ValidityLimits) -> tuple[s
 
 
 def outside_reasons(observation: CellObservation, limits: ValidityLimits) -> tuple[str, ...]:
-    """The broken rules about what came from outside the cell: run again, it may fare better."""
+    """Return the broken rules about what came from outside the cell: run again, it may fare better."""
     reasons = []
     if observation.missed_ratio is not None and observation.missed_ratio > limits.missed_samples:
         reasons.append(
@@ -124,14 +127,14 @@ def outside_reasons(observation: CellObservation, limits: ValidityLimits) -> tup
 
 
 def notes_of(observation: CellObservation) -> tuple[str, ...]:
-    """What could not be judged although the device is sampled, for the step's notes."""
+    """Return what could not be judged although the device is sampled, for the step's notes."""
     if observation.device_iops is not None and observation.foreign_iops is None:
         return ("whether the device was at rest before the cell is not known: no sample lies in that time",)
     return ()
 
 
 def shortfall_by_chance(due: float | None) -> float:
-    """By how much a Poisson rate may fall short by chance, as a share of the arrivals that were due."""
+    """Return by how much a Poisson rate may fall short by chance, as a share of the arrivals that were due."""
     return CHANCE_SIGMAS / math.sqrt(due) if due else 0.0
 
 
@@ -151,7 +154,10 @@ def _foreign_io(observation: CellObservation, limits: ValidityLimits) -> list[Di
 
 
 def _cache_reasons(observation: CellObservation, limits: ValidityLimits) -> list[str]:
-    """The server's own count of bytes read against the device's: what no device delivered came from a cache."""
+    """Return the server's own count of bytes read against the device's.
+
+    What no device delivered came from a cache.
+    """
     server, device = observation.server_read_mib, observation.device_read_mib
     if server is None or device is None or server < SMALL_READ_MIB:
         return []
@@ -164,7 +170,7 @@ def _cache_reasons(observation: CellObservation, limits: ValidityLimits) -> list
 
 
 def _other_readers(observation: CellObservation, limits: ValidityLimits) -> list[Disturbance]:
-    """What the device delivered beyond the server's count was read by others, in steps in which only it reads."""
+    """Return the bytes that others read: what the device gave beyond the server's count, where only it reads."""
     server, device = observation.server_read_mib, observation.device_read_mib
     if server is None or device is None or not observation.only_server_reads:
         return []

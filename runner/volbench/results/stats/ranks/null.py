@@ -102,7 +102,7 @@ def null_tails(blocks: tuple[_Block, ...]) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=256)
 def _split_counts(midranks_doubled: tuple[int, ...], size: int) -> Floats:
-    """How many choices of `size` of these ranks have each sum 0.. ."""
+    """Return how many choices of `size` of these ranks have each sum 0.. ."""
     top = sum(midranks_doubled[-size:])
     subsets = np.zeros((size + 1, top + 1))
     subsets[0, 0] = 1
@@ -114,6 +114,6 @@ def _split_counts(midranks_doubled: tuple[int, ...], size: int) -> Floats:
 
 @lru_cache(maxsize=4)
 def _random_splits(total: int, size: int, number: int) -> Floats:
-    """Random choices of `size` out of `total`, always the same: shape (RANDOM_SPLITS, total) of 0 and 1."""
+    """Return random choices of `size` out of `total`, always the same: shape (RANDOM_SPLITS, total) of 0 and 1."""
     order = np.random.default_rng(_SEED + number).random((RANDOM_SPLITS, total)).argsort(axis=1)
     return (order < size).astype(np.float64)
