@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from volbench.cli import console, options
+from volbench.cli.quantities import parsed
 from volbench.core.base.text import counted, number
 from volbench.core.records.base import parse_duration_s, parse_size_bytes
 from volbench.errors import UsageError
@@ -96,11 +97,11 @@ def observe(
         attach=parse_dsn(server, option_file=option_file),
         directory=out or Path("results") / f"observe-{datetime.now(UTC):%Y%m%dT%H%M%SZ}",
         volume=volume,
-        for_s=_parsed(parse_duration_s, length, "--for") if length else None,
+        for_s=parsed(parse_duration_s, "--for", length) if length else None,
         triggers=tuple(map(parse_trigger, on)),
-        keep_s=_parsed(parse_duration_s, keep, "--keep"),
-        bytes_max=int(_parsed(parse_size_bytes, max_size, "--max-size")),
-        interval_s=_parsed(parse_duration_s, interval, "--interval"),
+        keep_s=parsed(parse_duration_s, "--keep", keep),
+        bytes_max=parsed(parse_size_bytes, "--max-size", max_size),
+        interval_s=parsed(parse_duration_s, "--interval", interval),
         explains=not quiet,
         allow_privileged=allow_privileged,
     )
@@ -148,13 +149,6 @@ def report(
         return
     console.show_text(sections_markdown(document, str))
     console.say(f"written: {directory / 'report.html'}, with report.md and report.json")
-
-
-def _parsed(parse: Callable[[str], float], text: str, where: str) -> float:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise UsageError(str(error), where=where) from error
 
 
 def _introduce(observer: Observer) -> None:

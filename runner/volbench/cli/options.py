@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from volbench.cli.quantities import positive
 from volbench.core.records.base import parse_duration_s
 from volbench.errors import UsageError
 from volbench.results.store.run_names import run_path, run_paths
@@ -216,10 +217,4 @@ def interval_of(text: str) -> float | None:
     """Return seconds of --interval; None for an empty text. Raises UsageError."""
     if not text:
         return None
-    try:
-        seconds = parse_duration_s(text)
-    except ValueError as error:
-        raise UsageError(str(error), where=f"--interval {text}") from error
-    if seconds <= 0:
-        raise UsageError("an interval must be above 0", where=f"--interval {text}")
-    return seconds
+    return positive(parse_duration_s, "--interval", text, noun="an interval")

@@ -15,12 +15,12 @@ from ruamel.yaml.scalarstring import walk_tree
 
 from volbench.cli import console, options
 from volbench.cli.cluster import k8s_job, k8s_observe, k8s_runner
+from volbench.cli.quantities import parsed
 from volbench.cli.tables import show_rows
 from volbench.core.base.text import counted, size
 from volbench.core.base.units import MIB
 from volbench.core.records.base import parse_duration_s
 from volbench.core.records.run import PlannedCell, RunRecord, VolumeSpec
-from volbench.errors import UsageError
 from volbench.machine.engine.supervisor import supervisor_script
 from volbench.machine.placement.docker.image_names import tools_image
 from volbench.machine.placement.interface import Job, JobKind
@@ -157,7 +157,7 @@ def snapshot(
     from volbench.machine.placement.kubernetes.snapshots.measure import measure_snapshot
     from volbench.machine.volume.kinds.run_owner import RunOwner
 
-    timeout_s = parse_duration_option(timeout, "--timeout")
+    timeout_s = parsed(parse_duration_s, "--timeout", timeout)
     image, run_id = tools or tools_image(), new_run_id("snapshot")
     chosen = read_options({"user": user, **parse_options(target_option)})
     plan = SnapshotPlan(
@@ -183,14 +183,6 @@ def snapshot(
         return
     for line in _snapshot_lines(times):
         console.out.print(line, markup=False)
-
-
-def parse_duration_option(text: str, option: str) -> float:
-    """Return the seconds of an option such as `1h`. Raise UsageError."""
-    try:
-        return parse_duration_s(text)
-    except ValueError as error:
-        raise UsageError(str(error), where=option) from error
 
 
 def _snapshot_lines(times: SnapshotTimes) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from volbench.cli import console, options
+from volbench.cli.quantities import parsed, positive
 from volbench.core.profile.limits import limits_of, read_latency_s
 from volbench.core.profile.resolve import resolve
 from volbench.core.records.base import parse_duration_s, parse_fraction, parse_size_bytes
@@ -104,7 +105,7 @@ def credits(
         work=work.as_sequential() if work is not None and sequential else work,
         start_share=_start(start_credits, loaded_history),
         dump=_dump(dump, io_bytes, sequential, streams, profile, profile_options) if dump else None,
-        window_s=_duration("--window", dump_window) if dump_window else None,
+        window_s=parsed(parse_duration_s, "--window", dump_window) if dump_window else None,
     )
     if question.window_s is not None and question.dump is None:
         raise UsageError("a window needs a dump", where="--window", next_step="add --dump")
@@ -239,27 +240,11 @@ def _with_shares(history: History, profile: str, profile_options: dict[str, str]
 
 
 def _size(option: str, text: str) -> float:
-    try:
-        value = float(parse_size_bytes(text))
-    except ValueError as error:
-        raise UsageError(str(error), where=f"{option} {text}") from error
-    if value <= 0:
-        raise UsageError("a size must be above 0", where=f"{option} {text}")
-    return value
+    return float(positive(parse_size_bytes, option, text, noun="a size"))
 
 
 def _share(option: str, text: str) -> float:
-    try:
-        value = parse_fraction(text)
-    except ValueError as error:
-        raise UsageError(str(error), where=f"{option} {text}") from error
+    value = parsed(parse_fraction, option, text)
     if not 0.0 <= value <= 1.0:
         raise UsageError("a share must be from 0 % to 100 %", where=f"{option} {text}")
     return value
-
-
-def _duration(option: str, text: str) -> float:
-    try:
-        return parse_duration_s(text)
-    except ValueError as error:
-        raise UsageError(str(error), where=f"{option} {text}") from error

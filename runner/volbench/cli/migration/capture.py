@@ -10,6 +10,7 @@ import typer
 from rich.progress import Progress
 
 from volbench.cli import console, options
+from volbench.cli.quantities import parsed
 from volbench.core.base.text import counted
 from volbench.core.records.base import parse_duration_s
 from volbench.core.records.validation.capture import Capture
@@ -86,10 +87,7 @@ def capture(
 
 
 def _live(server: str, option_file: str, seconds: str, *, mask: bool, privileged: bool) -> Capture:
-    try:
-        duration_s = parse_duration_s(seconds)
-    except ValueError as error:
-        raise UsageError(str(error), where="--for") from error
+    duration_s = parsed(parse_duration_s, "--for", seconds)
     if not 0 < duration_s <= SECONDS_MAX:
         raise UsageError(f"a capture takes at most {SECONDS_MAX:g} s", where="--for", evidence=seconds)
     account = account_of(parse_dsn(server, option_file=option_file), os.environ)

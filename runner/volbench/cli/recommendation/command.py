@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from volbench.cli import console, options
+from volbench.cli.quantities import positive
 from volbench.cli.recommendation.sources import NamedSource, ReadingOptions, evidence_of, servers_of
 from volbench.cli.tables import show_rows
 from volbench.core.base.nearest import suggestion
@@ -128,20 +129,19 @@ def _sizes(texts: Sequence[str]) -> dict[str, int]:
     """Return bytes by server's name; of all others under an empty name."""
     sizes: dict[str, int] = {}
     for text in texts:
-        name, _, amount = text.rpartition("=")
+        name = text.rpartition("=")[0]
         if name in sizes:
             raise UsageError(
                 f"the size of {name} is given twice" if name else "the size of all servers is given twice",
                 where=f"--size {text}",
                 next_step="give it once; --size SERVER=SIZE is for a server of another size",
             )
-        try:
-            sizes[name] = parse_size_bytes(amount)
-        except ValueError as error:
-            raise UsageError(str(error), where=f"--size {text}") from error
-        if sizes[name] <= 0:
-            raise UsageError("a size must be above 0", where=f"--size {text}")
+        sizes[name] = positive(_parse_named_size, "--size", text, noun="a size")
     return sizes
+
+
+def _parse_named_size(text: str) -> int:
+    return parse_size_bytes(text.rpartition("=")[2])
 
 
 def _check_names(sizes: Mapping[str, int], servers: Sequence[NamedSource]) -> None:
@@ -167,9 +167,10 @@ def _goal(p95: str, backup: str, window: str, streams: int, recovery: str) -> Go
         )
     if streams > 1 and not window:
         raise UsageError("streams are of a backup", where="--streams", next_step="add --backup-window")
+    size_bytes = positive(parse_size_bytes, "--backup", backup, noun="a size") if backup else 0
     return Goal(
         p95_s=_seconds("--p95", p95),
-        backup=_backup(float(_bytes(backup)), streams) if backup else None,
+        backup=_backup(float(size_bytes), streams) if backup else None,
         window_s=_seconds("--backup-window", window),
         recovery_s=_seconds("--recovery", recovery),
     )
@@ -196,22 +197,4 @@ def _with_backup(goal: Goal, size_bytes: int, streams: int) -> Goal:
 
 
 def _seconds(option: str, text: str) -> float | None:
-    if not text:
-        return None
-    try:
-        seconds = parse_duration_s(text)
-    except ValueError as error:
-        raise UsageError(str(error), where=f"{option} {text}") from error
-    if not seconds > 0:
-        raise UsageError("a time must be above 0", where=f"{option} {text}")
-    return seconds
-
-
-def _bytes(text: str) -> int:
-    try:
-        amount = parse_size_bytes(text)
-    except ValueError as error:
-        raise UsageError(str(error), where=f"--backup {text}") from error
-    if amount <= 0:
-        raise UsageError("a size must be above 0", where=f"--backup {text}")
-    return amount
+    return positive(parse_duration_s, option, text, noun="a time") if text else None
