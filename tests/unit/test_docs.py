@@ -286,13 +286,24 @@ def test_every_key_of_a_policy_is_explained() -> None:
 
 
 def test_the_layers_of_the_tour_are_those_of_the_contract() -> None:
-    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    contract, *of_rooms = (
+        contract
+        for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "layers"
+    )
     page = (ROOT / "runner/ARCHITECTURE.md").read_text()
     layers = re.search(r"## Layers.*?```\n(.*?)```", page, re.DOTALL)
     assert layers is not None
     assert layers[1].splitlines() == contract["layers"]
     packages = {name for layer in contract["layers"] for name in layer.split(" | ")}
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == packages
+    rooms = {
+        f"{room['containers'][0].removeprefix('volbench.')}/{name}"
+        for room in of_rooms
+        for layer in room["layers"]
+        for name in layer.split(" | ")
+    }
+    assert rooms - set(re.findall(r"`(\w+/\w+)`", page)) == set()
 
 
 EXTENDING = (ROOT / "docs/extending.md").read_text()
