@@ -22,8 +22,11 @@ from causes.scoring import is_named, is_right
 from score_files import say, scored_on
 from volbench.results.explain.calibration import OUTCOMES, CheckOutcome, Counted, Left, LeftCounts
 
-RESULTS = Path(__file__).parents[3] / "results" / "examples" / "lab"
-FILES = (RESULTS / "seed-703.json.xz", RESULTS / "seed-704.json.xz")
+FIRST_SIGHT = Path(__file__).parents[2] / "fixtures" / "first-sight"
+FILES = (FIRST_SIGHT / "seed-703.json.xz", FIRST_SIGHT / "seed-704.json.xz")
+"""Confidences are counted on them."""
+LATEST = FIRST_SIGHT / "seed-705.json.xz"
+"""Confidences were counted before it, and are held against it."""
 FIRST, CLAIMED = "at first sight", "with p95 by claim"
 """Readings: rules that no run was known to, and those since p95 is computed from what a finding claims."""
 KEPT_EVIDENCE = ("checks", "check", "decided_by")

@@ -39,8 +39,8 @@ _RECORDS = ("run.json", "journal.jsonl")
 _OF_CELL = ("cell.json", "result.json", "series.parquet")
 _PATHS = re.compile(rb'"/(?:var/tmp|root|work|tmp)/[^"]*"')
 SOURCE = (
-    "the lower one of what was right at first sight (results/examples/lab/seed-703.json.xz, seed-704.json.xz) and"
-    " what is right by the rules as they are (tests/fixtures/lab-runs)"
+    "the lower one of what was right at first sight (tests/fixtures/first-sight, seeds 703 and 704) and what is"
+    " right by the rules as they are (tests/fixtures/lab-runs)"
 )
 COUNTED_SEEDS = frozenset({101, 401})
 """Of their runs no verdict was known when the check was made; rules were fitted to those of seed 201."""

@@ -13,7 +13,7 @@ from stored_files import stored_text
 
 from causes import families
 from causes.__main__ import DEFAULT_TO, KNOWN
-from causes.first_sight import CLAIMED, FILES, FIRST, add, fisher_p, named_first, right_by_p95, runs_of
+from causes.first_sight import CLAIMED, FILES, FIRST, LATEST, add, fisher_p, named_first, right_by_p95, runs_of
 from causes.observed import run_from
 from causes.scoring import SURE, calibrated, is_named, is_right
 from recordings.score import interval
@@ -31,39 +31,39 @@ from volbench.results.explain.calibration import (
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "results/examples/lab/fresh.md").read_text(encoding="utf-8")
 CAUSES = (ROOT / "docs/causes.md").read_text(encoding="utf-8")
-LAST = FILES[-1]
 HEADS = ("| figure ", "| family ", "| run ", "|---")
+FIGURE = re.compile(r"\| [<>]= \d+ % \|")
 
 
-def rows(reading: str) -> list[str]:
-    """Rows of the page by family of the latest runs."""
-    lines = families.page(runs_of(LAST, reading), "").splitlines()
+def rows(file: Path) -> list[str]:
+    """Rows of a page by family of the runs of one file at first sight."""
+    lines = families.page(runs_of(file), "").splitlines()
     return [line for line in lines if line.startswith("| ") and not line.startswith(HEADS)]
 
 
 def test_the_page_of_fresh_runs_shows_what_was_scored_at_first_sight() -> None:
-    """A row of figures goes on with a column of later rules."""
-    lines = PAGE.splitlines()
-    assert len(rows(FIRST)) > 30
-    missing = [row for row in rows(FIRST) if not any(line.startswith(row.removesuffix(" |")) for line in lines)]
-    assert missing == []
+    listed = [row for row in rows(LATEST) if not FIGURE.search(row)]
+    assert len(listed) > 30
+    assert [row for row in listed if row not in PAGE.splitlines()] == []
 
 
-def test_the_page_of_fresh_runs_shows_what_later_rules_make_of_them() -> None:
-    figures = [row for row in rows(CLAIMED) if re.search(r"\| [<>]= \d+ % \|", row)]
-    assert len(figures) == 10
-    for row in figures:
-        name, counts = row.strip("| ").split(" | ")[0], row.strip("| ").split(" | ")[-1]
-        (line,) = (line for line in PAGE.splitlines() if line.startswith(f"| {name} |"))
-        assert line.endswith(f"| {counts} |"), name
+def test_each_figure_of_the_page_is_that_of_its_seed() -> None:
+    columns = [[row for row in rows(file) if FIGURE.search(row)] for file in (*FILES, LATEST)]
+    assert [len(column) for column in columns] == [10, 10, 10]
+    for figure in zip(*columns, strict=True):
+        cells = [row.strip("| ").split(" | ") for row in figure]
+        assert f"| {' | '.join([*cells[0][:2], *(counts for *_, counts in cells)])} |" in PAGE.splitlines()
 
 
-def test_the_page_of_fresh_runs_says_what_the_seed_before_showed() -> None:
-    paragraph = PAGE.partition("## 104 runs of the night before")[2].partition("## 208")[0]
-    lines = families.page(runs_of(FILES[0]), "").splitlines()
-    counts = [match.group() for line in lines if (match := re.search(r"\d+ of \d+(?= \(\d+%\) \|$)", line))]
-    assert len(counts) == 10
-    assert [count for count in counts if count not in paragraph] == []
+def test_the_page_says_how_many_sure_findings_of_the_latest_seed_were_right() -> None:
+    """Their confidences were counted on the seeds before."""
+    named_runs = [run for run in runs_of(LATEST) if run.injected and is_named(run)]
+    confidences = [(round(run.findings[0].confidence, 2), is_right(run)) for run in named_runs]
+    sure = [right for confidence, right in confidences if confidence >= SURE]
+    surest = [right for confidence, right in confidences if confidence == 0.97]
+    phrase = f"Of {len(sure)} findings with 0.9 and more {sum(sure)} were right, of {len(surest)} with 0.97 it was"
+    assert f"{phrase} {sum(surest)}:" in PAGE
+    assert max(confidence for confidence, _ in confidences) == 0.97
 
 
 def test_the_documentation_says_how_often_both_outcomes_of_p95_are_right() -> None:
@@ -145,7 +145,7 @@ def test_two_counts_are_compared_exactly(first: tuple[int, int], second: tuple[i
 
 
 def test_a_reading_keeps_what_is_counted_and_no_path(tmp_path: Path) -> None:
-    stored = next(item for item in runs_of(LAST) if item.injected and item.findings)
+    stored = next(item for item in runs_of(LATEST) if item.injected and item.findings)
     made = dataclasses.replace(stored, place="/data/runs/1", metrics={"tps": 1.0})
     evidence = {**made.findings[0].evidence, "read_iops": 515}
     made = dataclasses.replace(made, findings=(dataclasses.replace(made.findings[0], evidence=evidence),))
