@@ -75,7 +75,7 @@ SERIES_SCHEMA = pa.schema(
 
 
 class Run:
-    """One run's results. Made by `open_run`."""
+    """One run's results, as `volbench.run` and `volbench.open` return them."""
 
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory
@@ -291,10 +291,10 @@ def run(
         invocation = Invocation(
             attached=cells.attached, watch=lines, say=say, budget_s=budget_s, time_limit_s=time_limit_s
         )
-        ended = execute(directory, invocation)
+        execution = execute(directory, invocation)
         lines.report_finished()
-        if ended.error is not None:
-            raise ended.error
+        if execution.error is not None:
+            raise execution.error
         return directory
 
     return Run(run_all(with_reached_threads(planned, run_all, say), budget_s))

@@ -25,7 +25,7 @@ TargetName = Literal["local", "docker", "kubernetes", "attach"]
 
 
 class VolumeSpec(Record):
-    """A volume as the user named it: `name=kind:place?option=value,...`."""
+    """A volume as the user named it: `NAME=KIND:LOCATION?OPTION=VALUE&...`."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,40}$")
     kind: Literal["path", "docker-volume", "nfs", "emulated", "pvc", "storage-class"]
@@ -110,7 +110,7 @@ class RunRecord(Record):
     run_id: FileName
     started_at: Moment
     volbench_version: str
-    command: tuple[str, ...] = Field(description="The command line; holds no password by construction.")
+    command: tuple[str, ...] = Field(description="The command line; passwords of DSNs in it are masked.")
     target: TargetName
     target_options: dict[str, Scalar] = Field(default_factory=dict)
     suite: ResolvedSuite

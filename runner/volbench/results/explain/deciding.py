@@ -20,12 +20,12 @@ AFTER = 0.9
 
 
 def is_much(finding: Cause) -> bool:
-    """Whether it explains enough for others to give way; also where that is not known."""
+    """Return whether it explains enough for others to give way; also where that is not known."""
     return finding.share is None or finding.share >= limit.SHARE_MIN
 
 
 def in_order(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Rules so that each comes after all that it gives way to; by name where that leaves a choice.
+    """Return the rules so that each comes after all that it gives way to; by name where that leaves a choice.
 
     Raises ValueError for rules that wait for each other in a circle, and for two of one name.
     """
@@ -72,7 +72,7 @@ def decided(findings: Sequence[Cause], rules: Sequence[Rule], causes: Mapping[st
 
 
 def _stands(rule: Rule, standing: Sequence[Cause]) -> bool:
-    """Whether nothing that stands makes a rule's findings give way."""
+    """Return whether nothing that stands makes a rule's findings give way."""
     if any(_matches(rule.yields_to, finding) for finding in standing):
         return False
     much = [finding for finding in standing if is_much(finding)]
@@ -84,14 +84,14 @@ def _stands(rule: Rule, standing: Sequence[Cause]) -> bool:
 
 
 def _is_within(finding: Cause, names: Collection[str], standing: Iterable[Cause]) -> bool:
-    """Whether its time lies within that of one of those that are named."""
+    """Return whether its time lies within that of a standing finding that is named."""
     begin_s, end_s = finding.window_s
     spans = [rival.window_s for rival in standing if _matches(names, rival)]
     return any(first_s <= begin_s and end_s <= last_s for first_s, last_s in spans)
 
 
 def _matches(names: Collection[str], finding: Cause) -> bool:
-    """Whether a set names a finding's rule or its cause."""
+    """Return whether a set names a finding's rule or its cause."""
     return finding.rule in names or finding.cause in names
 
 
@@ -101,7 +101,7 @@ def _without_suppressed(standing: Sequence[Cause], causes: Mapping[str, CauseInf
 
 
 def _marked(rule: Rule, standing: Sequence[Cause]) -> list[Cause]:
-    """Findings with those marked that a rule's finding, which is one of two, cannot be told from."""
+    """Return the findings, those marked that a rule's finding, which is one of two, cannot be told from."""
     own = [finding for finding in standing if finding.rule == rule.name and finding.one_of_two]
     alike = [finding for finding in standing if _matches(rule.one_of_two_with, finding)] if own else []
     if not alike:
@@ -121,7 +121,7 @@ def _is_sound(rule: Rule, finding: Cause, standing: Iterable[Cause]) -> bool:
 
 
 def _shared_out(standing: Sequence[Cause], rules: Mapping[str, Rule]) -> list[Cause]:
-    """Findings with the shares of those reduced that come after others."""
+    """Return the findings, with reduced shares of those that come after others."""
     later = [finding for finding in standing if rules[finding.rule].after]
     names = frozenset(name for finding in later for name in rules[finding.rule].after)
     earlier = [finding for finding in standing if _matches(names, finding)]

@@ -63,7 +63,7 @@ class Explanation:
 
 
 def explain_case(case: Case) -> Explanation:
-    """The causes of one step, the one that explains most first; `none` when the volume is not the problem."""
+    """Return the causes of one step, the one that explains most first; `none` if the volume is not the problem."""
     if len(case.grid) < SAMPLES_MIN:
         return Explanation(
             findings=(), notes=(f"{counted(len(case.grid), 'sample is', 'samples are')} too few to name a cause",)
@@ -90,14 +90,14 @@ def explain_case(case: Case) -> Explanation:
 
 
 def _with_confidence(ranked: Sequence[Cause]) -> tuple[Cause, ...]:
-    """Findings in their order, with what their confidence rests on, and with shares that add up."""
+    """Return findings in their order, with what their confidence rests on, and with shares that add up."""
     rows = [replace(finding, evidence=(*finding.evidence, *confidence_rows(finding))) for finding in ranked]
     (fitting,) = with_shares_that_fit(rows)
     return fitting
 
 
 def _clears(case: Case, finding: Cause) -> bool:
-    """Whether so little time is left for waits for the volume that a faster one changes little.
+    """Return whether so little time is left for waits for the volume that a faster one changes little.
 
     It is known of no step whose statements, or streams, do not tell how long they wait for files, and of none with
     a log on a device that was not looked at. Time of statements counts as the part of the clients' time that it is.
@@ -115,7 +115,7 @@ def _clears(case: Case, finding: Cause) -> bool:
 
 
 def explain_component(case: Case) -> Explanation:
-    """What one of a layout's other volumes does to a step: causes of the volume alone, the one of most first.
+    """Return what one of a layout's other volumes does to a step: causes of the volume alone, the main one first.
 
     Args:
         case: the step as that volume sees it, see `component_cases`.
@@ -135,7 +135,7 @@ def explain_component(case: Case) -> Explanation:
 
 
 def _stretch_of(case: Case) -> Stretch | None:
-    """What rules name in the worst stretch of a step by itself, and in the rest; None without one."""
+    """Return what rules name in the worst stretch of a step by itself, and outside of it; None without one."""
     during = worst_stretch(case)
     if during is None:
         return None
@@ -153,19 +153,19 @@ def _stretch_of(case: Case) -> Stretch | None:
 
 
 def _seconds(ranked: Sequence[Cause]) -> list[Cause]:
-    """Of causes that cannot be told apart, all but the first are marked."""
+    """Return the causes; of those that cannot be told apart, all but the first are marked as second."""
     undecided = [finding for finding in ranked if finding.one_of_two]
     return [replace(finding, is_second=finding in undecided[1:]) for finding in ranked]
 
 
-def _with_unmade_check(findings: Cause) -> Cause:
-    """With a check that could not be made, where it is not known how long queries wait for the volume named."""
-    unknown = findings.cause in CAUSES and CAUSES[findings.cause].is_of_volume and findings.share is None
-    return replace(findings, checks=(*findings.checks, None)) if unknown else findings
+def _with_unmade_check(finding: Cause) -> Cause:
+    """Add a check that could not be made, where it is not known how long queries wait for the volume named."""
+    unknown = finding.cause in CAUSES and CAUSES[finding.cause].is_of_volume and finding.share is None
+    return replace(finding, checks=(*finding.checks, None)) if unknown else finding
 
 
 def _attributed(findings: Sequence[Cause]) -> list[Cause]:
-    """A limit that is met only while something else runs is that one's doing, as far as it took speed."""
+    """Reduce the share of a limit that is met only while something else runs by what that took of the speed."""
     rivals = [finding for finding in findings if finding.cause in BRING and finding.share is not None]
     attributed = []
     for finding in findings:
