@@ -10,7 +10,7 @@ from typing import Literal
 
 from volbench.cli import console
 from volbench.cli.options import OutputFormat
-from volbench.core.base.text import escape_controls
+from volbench.core.base.text import aligned, escape_controls
 from volbench.results.report.formats.csv import without_formula
 
 TableFormat = Literal["table", "vertical", "csv", "md"]
@@ -20,7 +20,6 @@ FORMATS: Mapping[OutputFormat, TableFormat] = {
     OutputFormat.MD: "md",
 }
 """Of the values of `--output`, those that are rows of text."""
-_GAP = "  "
 _MARKDOWN = str.maketrans({"\\": "\\\\", "|": "\\|", "&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
@@ -65,14 +64,6 @@ def table_text(
 def _finite_or_none(value: object) -> object:
     """Return the value; None for a number that is not finite, which is no figure."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield a heading and the rows in columns as wide as their longest value; line breaks become spaces."""
-    flat = [[" ".join(value.split("\n")) for value in row] for row in (columns, *rows)]
-    widths = [max(map(len, values)) for values in zip(*flat, strict=True)]
-    for row in flat:
-        yield _GAP.join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

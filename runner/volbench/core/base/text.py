@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 
 MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -20,6 +21,7 @@ _CONTROL_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 those that change the direction of writing), halves of surrogates, line and paragraph separators."""
 _BAR = re.compile(r"(\\*)\|")
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
+_GAP = "  "
 _KIB, _MIB, _GIB, _TIB = (2**power for power in (10, 20, 30, 40))
 
 
@@ -199,6 +201,11 @@ def duration(seconds: float | None) -> str:
     return f"{hours} h {rest_min:02d} min" if rest_min else f"{hours} h"
 
 
+def time_of_day(second: int) -> str:
+    """Return a second of a day as 14:03:59."""
+    return f"{second // _HOUR_S:02d}:{second // _MINUTE_S % 60:02d}:{second % 60:02d}"
+
+
 def size(size_bytes: float) -> str:
     """Return bytes as 12 KiB, 340 MiB, 12.5 GiB, 3 TiB; whole GiB that are no whole TiB stay GiB: 1,500 GiB."""
     if size_bytes >= _TIB and size_bytes % _TIB and not size_bytes % _GIB:
@@ -216,6 +223,14 @@ def _trimmed(value: float) -> str:
 
 def _three_digits(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def aligned(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield a heading and the rows in columns as wide as their longest value; line breaks become spaces."""
+    flat = [[" ".join(value.split("\n")) for value in row] for row in (columns, *rows)]
+    widths = [max(map(len, values)) for values in zip(*flat, strict=True)]
+    for row in flat:
+        yield _GAP.join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip()
 
 
 def ignore_messages(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from volbench.core.base.text import time_of_day
 from volbench.core.records.report import EvidenceRow
 from volbench.results.stats.grid import Floats, median
 
@@ -12,8 +13,7 @@ def clock(t_s: float, zero_s: float = 0.0) -> str:
     """hh:mm:ss where `zero_s` is a time of day, in seconds; else `second 38`, counted from the run's start."""
     if not zero_s:
         return f"second {round(t_s)}"
-    second = round(zero_s + t_s) % _DAY_S
-    return f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
+    return time_of_day(round(zero_s + t_s) % _DAY_S)
 
 
 _FOUR_DIGITS_MIN = 999.5

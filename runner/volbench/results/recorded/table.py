@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+from volbench.core.base.text import time_of_day
 from volbench.results.recorded.files import RecordedFile
 from volbench.results.recorded.parsed import DAY_S, Recorded
 from volbench.results.recorded.pt_stalk import Collection
+from volbench.results.recorded.window import clock_text
 
 _DEVICES = frozenset({"reads_per_s", "writes_per_s", "operations_per_s"})
 
@@ -119,11 +121,10 @@ def _devices(recorded: Recorded) -> tuple[str, ...]:
 
 def moment_text(t_s: float, day: date | None) -> str:
     """Seconds since midnight of a day as a date and a time of day; without a date where it is not known."""
-    days, of_day = divmod(round(t_s), int(DAY_S))
-    clock = f"{of_day // 3600:02d}:{of_day // 60 % 60:02d}:{of_day % 60:02d}"
     if day is None:
-        return clock if not days else f"{clock} (day {days + 1})"
+        return clock_text(t_s)
+    days, of_day = divmod(round(t_s), int(DAY_S))
     try:
-        return f"{day + timedelta(days=days)} {clock}"
+        return f"{day + timedelta(days=days)} {time_of_day(of_day)}"
     except OverflowError:
-        return clock
+        return time_of_day(of_day)

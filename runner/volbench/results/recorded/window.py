@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from volbench.core.base.text import time_of_day
 from volbench.errors import UsageError
 from volbench.results.recorded.parsed import DAY_S
 
@@ -55,5 +56,4 @@ def parse_window(text: str) -> DayWindow:
 def clock_text(t_s: float) -> str:
     """Seconds since midnight as a time of day, with the day where it is not the first."""
     day, of_day = divmod(round(t_s), int(DAY_S))
-    time_of_day = f"{of_day // 3600:02d}:{of_day // 60 % 60:02d}:{of_day % 60:02d}"
-    return time_of_day if not day else f"{time_of_day} (day {day + 1})"
+    return f"{time_of_day(of_day)} (day {day + 1})" if day else time_of_day(of_day)

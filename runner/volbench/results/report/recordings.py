@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from volbench.core.base.text import aligned
 from volbench.results.explain.recordings.directory import RecordedExplanation
 from volbench.results.explain.recordings.timeline import TimelineExplanation
 from volbench.results.explain.wording import clock
@@ -23,13 +24,8 @@ _DEVICES_SHOWN = 4
 
 
 def file_lines(rows: Sequence[FileRow]) -> Iterator[str]:
-    """Yield the table of files in aligned columns; the last one says `yes`, or why a file is not used."""
-    cells = [_HEADINGS, *(_cells(row) for row in rows)]
-    widths = [max(len(line[at]) for line in cells) for at in range(len(_HEADINGS) - 1)]
-    for line in cells:
-        yield "  ".join(
-            [*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]
-        ).rstrip()
+    """Return the table of files in aligned columns; the last one says `yes`, or why a file is not used."""
+    return aligned(_HEADINGS, map(_cells, rows))
 
 
 def file_data(rows: Sequence[FileRow]) -> list[dict[str, Any]]:
