@@ -15,6 +15,7 @@ from docker.errors import NotFound
 from synthetic_run import Synthetic, SyntheticVolume, build_run
 
 from causes import leftovers, machine
+from causes.runner import RESULTS
 from volbench.machine.placement.docker.containers import LABEL_RUN
 from volbench.machine.placement.docker.images import tools_image
 from volbench.machine.placement.processes import LABEL_VARIABLE
@@ -88,7 +89,7 @@ def test_a_server_whose_parents_were_killed_is_found_in_the_labs_groups(lane: st
 def killed_run(directory: Path, target: str) -> str:
     """The identity of a run in the results of a setup."""
     run_id = f"20260302T093000Z-lab-{os.getpid():06x}"
-    results = directory / leftovers.RESULTS
+    results = directory / RESULTS
     results.mkdir()
     run = build_run(results, Synthetic(volumes=(SyntheticVolume(name="v"),), repeats=1), run_id=run_id)
     data = json.loads((run.path / RUN_FILE).read_text()) | {"target": target}

@@ -2,13 +2,13 @@
 
 What a stretch of the step names is added where it is news. Each cause is checked by what it claims, with the share
 that its rule gave it. Then shares become parts of the clients' time, and causes that cannot be true beside a surer
-one are taken out. What is taken out is kept with its reason: reports show it. A level that others take of is named
-as what they leave.
+one are taken out; two that are as sure are one of two, and a question. What is taken out is kept with its reason:
+reports show it. A level that others take of is named as what they leave.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from volbench.results.explain.case import Case
@@ -21,6 +21,7 @@ from volbench.results.explain.left_levels import as_left_levels
 from volbench.results.explain.objection import Objection
 from volbench.results.explain.stretch_findings import Stretch, with_stretch
 from volbench.results.explain.suggestions import suggested, with_suggestions
+from volbench.results.explain.wording import row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +67,14 @@ def arbitrate(
     left = of_clients_time(case, _with_suggestions(case, sound, descriptors), descriptors)
     standing = []
     for cause in left:
-        surer = _contradicted_by(cause, left, descriptors)
+        surer = next((rival for rival in _excluding(cause, left, descriptors) if _is_surer(rival, cause)), None)
         if surer is None:
             standing.append(cause)
             continue
         text = f"{surer.cause}, which is surer here, cannot be true of the same seconds beside it"
         against = Objection(law="consistency", text=text, claimed=cause.confidence, recorded=surer.confidence)
         refuted.append(Refuted(cause=cause, objections=(against,)))
+    standing = [_as_question(cause, next(_excluding(cause, standing, descriptors), None)) for cause in standing]
     return Arbitration(findings=tuple(as_left_levels(case, standing, descriptors)), refuted=tuple(refuted))
 
 
@@ -95,14 +97,31 @@ def _checked(case: Case, cause: Cause, info: CauseInfo | None) -> Cause:
     )
 
 
-def _contradicted_by(cause: Cause, causes: Sequence[Cause], descriptors: Mapping[str, CauseInfo]) -> Cause | None:
-    """A surer cause of the same time that excludes this one; None where either is one of two."""
+def _excluding(cause: Cause, causes: Sequence[Cause], descriptors: Mapping[str, CauseInfo]) -> Iterator[Cause]:
+    """Causes of its time that cannot be true beside this one, whichever says so; none where one is one of two."""
     for rival in causes:
-        info = descriptors.get(rival.cause)
-        excludes = (
-            info is not None and cause.cause in info.contradicts and not (cause.one_of_two or rival.one_of_two)
-        )
+        pairs = ((rival.cause, cause.cause), (cause.cause, rival.cause))
+        excludes = any(name in descriptors and other in descriptors[name].contradicts for name, other in pairs)
         at_once = min(cause.window_s[1], rival.window_s[1]) > max(cause.window_s[0], rival.window_s[0])
-        if excludes and at_once and rival.confidence > cause.confidence:
-            return rival
-    return None
+        if excludes and at_once and not (cause.one_of_two or rival.one_of_two):
+            yield rival
+
+
+def _is_surer(first: Cause, second: Cause) -> bool:
+    """Whether a reader sees that it is: reports have whole percents."""
+    return round(100 * first.confidence) > round(100 * second.confidence)
+
+
+def _as_question(cause: Cause, rival: Cause | None) -> Cause:
+    """Of two causes that exclude each other and are as sure, each is one of two, and nothing is advised for it."""
+    if rival is None:
+        return cause
+    text = f"{rival.cause} fits as well, is as sure, and cannot be true of the same seconds"
+    ask = f"Is it {cause.cause} or {rival.cause}? Nothing recorded tells which: measure again, or longer, before"
+    return replace(
+        cause,
+        one_of_two=True,
+        evidence=(*cause.evidence, row("one_of_two", rival.cause, "1", text)),
+        advice=f"{ask} you change or buy anything for it.",
+        volume_advice="",
+    )

@@ -62,7 +62,8 @@ class CauseInfo:
         left_by: causes that take of the level that it names: at the time of one of these it is what they leave.
         suppresses: causes that are the same operations seen with less: not named beside it.
         suggested_as: it is what objections to other findings suggest by this name, see `suggestions`.
-        contradicts: causes that cannot be true of the same step beside it; the surer one stays.
+        contradicts: causes that cannot be true of the same seconds beside it; the surer one stays, and two that
+            are as sure are one of two.
     """
 
     name: str
