@@ -21,7 +21,7 @@ from volbench.measure.session.targets import make_target
 from volbench.results.store.run_directory import RunDirectory
 
 LOCKS = Path("/run/lock")
-_PLACES = re.compile(r"^(/.*)/lane-([^/]+)/(mnt|volume\.img|nbd/disk)( \(deleted\))?$")
+_MADE_BY_LAB = re.compile(r"^(/.*)/lane-([^/]+)/(mnt|volume\.img|nbd/disk)( \(deleted\))?$")
 """What a lane mounts, or a loop device has as its file: the lab's directory, and the lane."""
 
 
@@ -45,12 +45,12 @@ def clean(out: Path) -> None:
         out: where its runs are; directories of others of this lane are found by what they have mounted.
     """
     remove_rules()
-    places = {(out, LANE), *places_in_use()}
-    for root in sorted(root for root, lane in places if lane == LANE):
+    directories = {(out, LANE), *places_in_use()}
+    for root in sorted(root for root, lane in directories if lane == LANE):
         Machine(root).clean_up()
         for directory in unfinished(root):
             clean_runs(directory)
-    for lane in sorted({lane for _, lane in places} - {LANE}):
+    for lane in sorted({lane for _, lane in directories} - {LANE}):
         say(f"lane {lane} has mounts or loop devices: VOLBENCH_CAUSES_LANE={lane} python -m causes clean")
 
 
@@ -60,7 +60,7 @@ def places_in_use(mounts: Path = Path("/proc/self/mounts")) -> set[tuple[Path, s
     files = [
         line.strip() for line in run("losetup", "--list", "--noheadings", "--output", "BACK-FILE").splitlines()
     ]
-    matches = map(_PLACES.match, (*mounted, *files))
+    matches = map(_MADE_BY_LAB.match, (*mounted, *files))
     return {(Path(match[1]), match[2]) for match in matches if match is not None}
 
 

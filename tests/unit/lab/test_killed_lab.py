@@ -76,14 +76,14 @@ def test_a_server_without_the_label_ends_with_the_lab_that_started_it(lane: str)
 
 
 def test_a_server_whose_parents_were_killed_is_found_in_the_labs_groups(lane: str) -> None:
-    with Program(SLEEP, {}) as server, Program(SLEEP, {}) as other:
+    with Program(SLEEP, {}) as server, Program(SLEEP, {}) as stranger:
         group = machine.group_of("blkio")
         group.mkdir(parents=True)
         (group / "cgroup.procs").write_text(f"{server.process.pid}\n")
         assert machine.lab_processes() == {server.process.pid}
         machine.kill_processes()
         assert server.killed
-        assert other.process.poll() is None
+        assert stranger.process.poll() is None
 
 
 def killed_run(directory: Path, target: str) -> str:
@@ -102,11 +102,11 @@ def test_a_server_is_found_by_the_run_that_it_is_of(tmp_path: Path) -> None:
     run_id = killed_run(tmp_path, "local")
     with (
         Program(SLEEP, {LABEL_VARIABLE: f"{run_id}/01-v"}) as server,
-        Program(SLEEP, {LABEL_VARIABLE: "20260101T000000Z-other-000000/01-v"}) as other,
+        Program(SLEEP, {LABEL_VARIABLE: "20260101T000000Z-other-000000/01-v"}) as stranger,
     ):
         leftovers.clean_runs(tmp_path)
         assert server.killed
-        assert other.process.poll() is None
+        assert stranger.process.poll() is None
 
 
 @pytest.mark.docker
@@ -139,7 +139,7 @@ def test_mounts_and_loop_devices_of_every_directory_are_found(
         "/dev/loop0 /var/tmp/fresh/lane-0/mnt ext4 rw 0 0\nnbdfuse /data/my\\040runs/lane-2/nbd/disk fuse rw 0 0\n"
         "/dev/sda1 / ext4 rw 0 0\n/dev/loop1 /srv/lane-0/data ext4 rw 0 0\n"
     )
-    files = "/var/tmp/late/lane-0/volume.img (deleted)\n/srv/other.img\n\n"
+    files = "/var/tmp/late/lane-0/volume.img (deleted)\n/srv/stranger.img\n\n"
     monkeypatch.setattr(leftovers, "run", lambda *_: files)
     assert leftovers.places_in_use(mounts) == {
         (Path("/var/tmp/fresh"), "0"),

@@ -101,7 +101,7 @@ def _excluding(cause: Cause, causes: Sequence[Cause], descriptors: Mapping[str, 
     """Causes of its time that cannot be true beside this one, whichever says so; none where one is one of two."""
     for rival in causes:
         pairs = ((rival.cause, cause.cause), (cause.cause, rival.cause))
-        excludes = any(name in descriptors and other in descriptors[name].contradicts for name, other in pairs)
+        excludes = any(first in descriptors and second in descriptors[first].contradicts for first, second in pairs)
         at_once = min(cause.window_s[1], rival.window_s[1]) > max(cause.window_s[0], rival.window_s[0])
         if excludes and at_once and not (cause.one_of_two or rival.one_of_two):
             yield rival

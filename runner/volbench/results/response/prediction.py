@@ -37,8 +37,8 @@ OTHER_RUN_SD = 0.1
 """Standard deviation of predicted over measured latency, beside the slopes' errors, as a share of the latency.
 
 Of 60 forecasts for emulated volumes that nobody had measured (MySQL 9.7, a machine that did little else;
-results/examples/lab/forecasts.md), the slopes' own intervals held 17 rates and 21 medians; with this 56 and 54 of
-59. It was chosen on these; 0.08, chosen on the first 24, held 31 rates of the other 36.
+results/examples/lab/forecasts.md), the slopes' own intervals held 17 rates and 21 medians; with this 56 and 52 of
+59. It was chosen on these; 0.08, chosen on the first 24, holds 30 rates of the other 36.
 """
 _NORMAL_95 = 1.96
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -214,16 +216,39 @@ def test_cells_are_weighted_as_they_are_for_the_correlation_itself() -> None:
     assert min(each.rho for each in alone) <= together.rho <= max(each.rho for each in alone)
 
 
-def drawn(random: np.random.Generator, *, is_one_wait: bool) -> Grid:
-    """Return a step of 60 s whose p95 shows the reads, and either the same reads or tasks too, all with errors."""
-    reads, tasks = random.standard_normal((2, 60))
-    of_reads, of_tasks, of_p95 = 0.3 * random.standard_normal((3, 60))
+def drawn(random: np.random.Generator, *, is_one_wait: bool, seconds: int = 60, error: float = 0.3) -> Grid:
+    """Return a step whose p95 shows the reads, and either the same reads or tasks too, all with errors."""
+    reads, tasks = random.standard_normal((2, seconds))
+    of_reads, of_tasks, of_p95 = error * random.standard_normal((3, seconds))
     columns = {
         READS: 5 + reads + of_reads,
         RUNNABLE: 10 + (reads if is_one_wait else tasks) + of_tasks,
         P95: 50 + reads + (0.0 if is_one_wait else tasks) + of_p95,
     }
-    return Grid(t_s=np.arange(1.0, 61), width_s=1.0, columns=columns)
+    return Grid(t_s=np.arange(1.0, seconds + 1), width_s=1.0, columns=columns)
+
+
+def moved_along(*, is_one_wait: bool) -> tuple[int, int]:
+    """Of drawn steps whose association holds: those that move along, and all."""
+    random = np.random.default_rng(2)
+    steps = [
+        associated(drawn(random, is_one_wait=is_one_wait, seconds=seconds, error=error / 10), LIMIT, RUNNABLE)
+        for seconds in (30, 60, 120)
+        for error in range(1, 7)
+        for _ in range(20)
+    ]
+    holding = [step for step in steps if step.holds]
+    return sum(step.moves_along(LIMIT) is True for step in holding), len(holding)
+
+
+def test_the_documentation_counts_drawn_steps() -> None:
+    """It had counts of draws that nobody could make again."""
+    (of_one_wait, holding_one), (of_two_waits, holding_two) = (
+        moved_along(is_one_wait=is_one) for is_one in (True, False)
+    )
+    page = " ".join((Path(__file__).parents[4] / "docs/statistics.md").read_text(encoding="utf-8").split())
+    assert f"{of_one_wait} of {holding_one} that show one wait moved along," in page
+    assert f"along, and {of_two_waits} of {holding_two} that show two" in page
 
 
 @pytest.mark.parametrize(("is_one_wait", "relation"), [(True, "shared"), (False, "not accounted for")])

@@ -65,12 +65,12 @@ def test_two_that_are_equally_sure_are_one_of_two_and_a_question(
     """Both were shown, each as a fact with its advice to buy."""
     left = arbitrated(descriptors, *map(finding, names)).findings
     assert [item.cause for item in left] == [*names]
-    for item, other in zip(left, reversed(names), strict=True):
+    for item, rival in zip(left, reversed(names), strict=True):
         assert item.one_of_two
         assert item.confidence < finding("x").confidence
-        assert item.advice.startswith(f"Is it {item.cause} or {other}?")
+        assert item.advice.startswith(f"Is it {item.cause} or {rival}?")
         assert BUY not in item.advice + item.volume_advice
-        assert [row.value for row in item.evidence if row.metric == "one_of_two"] == [other]
+        assert [row.value for row in item.evidence if row.metric == "one_of_two"] == [rival]
 
 
 @pytest.mark.parametrize(("first", "second", "left"), [(0.804, 0.8, "xy"), (0.81, 0.8, "x"), (0.7, 0.8, "y")])
@@ -94,8 +94,8 @@ def test_what_a_surer_one_refutes_makes_nothing_else_doubtful() -> None:
 def test_causes_of_other_seconds_and_those_that_are_one_of_two_already_stay() -> None:
     apart = [finding("x", until_s=5.0), finding("y", until_s=15.0)]
     assert [*arbitrated(DECLARED[0], *apart).findings] == apart
-    told = [finding("x"), finding("y", one_of_two=True)]
-    assert [*arbitrated(DECLARED[0], *told).findings] == told
+    decided = [finding("x"), finding("y", one_of_two=True)]
+    assert [*arbitrated(DECLARED[0], *decided).findings] == decided
 
 
 def test_a_page_asserts_neither_limit_nor_slowness_where_both_are_as_sure() -> None:
