@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from synthetic_run import build_run, two_volumes
 
 READERS = {"numpy", "pyarrow", "duckdb"}
 CLIENTS = {"docker", "requests", "kubernetes", "boto3", "prometheus_client"}
@@ -88,14 +89,18 @@ def test_duckdb_does_not_complain_of_objects_that_were_not_collected() -> None:
     assert (done.stdout, done.stderr) == ("[(1,)]\n", "")
 
 
-def test_a_report_is_made_without_the_functions_of_arrow() -> None:
+@pytest.mark.parametrize("kind", ["golden", "with histograms"])
+def test_a_report_is_made_without_the_functions_of_arrow(tmp_path: Path, kind: str) -> None:
     """pyarrow.compute wraps 300 of them when it is imported, and each process that reads a table waited for it."""
-    run = str(Path(__file__).parents[2] / "golden" / "run")
+    run = Path(__file__).parents[2] / "golden/run"
+    if kind == "with histograms":
+        run = build_run(tmp_path, two_volumes(repeats=2)).path
+        assert list(run.glob("cells/*/histograms.parquet"))
     code = (
         "from pathlib import Path\n"
         "from volbench.results.report.build import build_report\n"
         "from volbench.results.store.run_directory import RunDirectory\n"
-        f"assert build_report(RunDirectory.open(Path({run!r}))).summary.headline"
+        f"assert build_report(RunDirectory.open(Path({str(run)!r}))).summary.headline"
     )
     assert "pyarrow.compute" not in imported_by(code)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from volbench.core.base.parse import NUMBER_MAX
 from volbench.core.records.series import HistogramRow
 from volbench.errors import RunUnreadable
-from volbench.results.store.tables import Columns, TableWriter, batches
+from volbench.results.store.tables import Columns, TableWriter, batches, values_of_lists
 
 _NAME = pa.string()
 HISTOGRAM_COLUMNS = pa.schema(
@@ -219,14 +219,15 @@ class _Table:
         lengths = np.diff(bins.offsets.to_numpy())
         if not np.array_equal(lengths, np.diff(counts.offsets.to_numpy())):
             raise ValueError("bins and counts do not match")
-        flat = bins.flatten().to_numpy()
+        flat = values_of_lists(bins).to_numpy()
         if len(flat) and not 0 <= int(flat.min()) <= int(flat.max()) < BINS_MAX:
             raise ValueError(f"a bin outside 0 .. {BINS_MAX - 1}")
         row_of_entry = np.repeat(np.arange(len(lengths), dtype=np.int16), lengths)
         if ((np.diff(flat) <= 0) & (np.diff(row_of_entry) == 0)).any():
             raise ValueError("bins that do not ascend")
         _check_edges(scalars, flat, row_of_entry)
-        amounts = [scalars[name] for name in ("events", "errors", "below", "above")] + [counts.flatten().to_numpy()]
+        counts_of_bins = values_of_lists(counts).to_numpy()
+        amounts = [*(scalars[name] for name in ("events", "errors", "below", "above")), counts_of_bins]
         if any(
             len(counts_of_kind) and not 0 <= int(counts_of_kind.min()) <= int(counts_of_kind.max()) < COUNT_MAX
             for counts_of_kind in amounts
@@ -237,7 +238,7 @@ class _Table:
             measured=scalars["measured"].astype(bool),
             scalars=scalars,
             bin=flat.astype(np.int16),
-            count=_smaller(counts.flatten().to_numpy()),
+            count=_smaller(counts_of_bins),
             row_of_entry=row_of_entry,
         )
 

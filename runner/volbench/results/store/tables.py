@@ -281,7 +281,7 @@ def _check_values(batch: pa.RecordBatch, path: Path) -> None:
     """Raises RunUnreadable for nulls and for numbers that are not finite: nothing that volbench writes has them."""
     for name in batch.schema.names:
         column = batch.column(name)
-        flat = column.flatten() if pa.types.is_list(column.type) else column
+        flat = values_of_lists(column) if pa.types.is_list(column.type) else column
         if column.null_count or flat.null_count or (pa.types.is_floating(flat.type) and not _are_measured(flat)):
             raise damaged_values(path, name)
         if pa.types.is_string(flat.type):
@@ -302,6 +302,12 @@ def _bytes_of_longest(texts: pa.Array) -> int:
     if begins is None:
         return 0
     return int(np.diff(np.frombuffer(begins, np.int32, len(texts) + 1, 4 * texts.offset)).max())
+
+
+def values_of_lists(lists: pa.ListArray) -> pa.Array:
+    """Return the values of all lists, none of which is null: `flatten` would import pyarrow.compute for it."""
+    begin, end = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
+    return lists.values[begin:end]
 
 
 def damaged_values(path: Path, name: str) -> RunUnreadable:

@@ -274,7 +274,14 @@ def _stations(demand: Demand, limits: Iterable[VolumeLimit], writes_times: float
 def _by_speed(
     demand: Demand, limits: Sequence[VolumeLimit], delay_s: float
 ) -> tuple[ThroughputBounds, ThroughputBounds, ThroughputBounds]:
-    """The rate there, the least and the most, where writes go by a power of the speed."""
+    """The rate there, the least and the most, where writes go by a power of the speed.
+
+    Without a limit no write queues, and how many there are does not matter.
+    """
+    if not limits:
+        by_cpu = (demand.cpu_s, demand.cpu_s_max, demand.cpu_s_min)
+        usual, least, most = (_solved(demand, delay_s, cpu_s, ()) for cpu_s in by_cpu)
+        return usual, least, most
     slower = demand.tps / _solved(demand, delay_s, demand.cpu_s, _stations(demand, limits, 1.0)).rate
     likely, apart = (_writes_apart(slower, power) for power in (WRITES_BY_SPEED, WRITES_BY_SPEED_MOST))
     return (
