@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volbench.cli import console, logs
+from volbench.core.base.python import importing_modules
 from volbench.errors import EXIT_INTERRUPTED
 from volbench.measure.sample.config import RAW_FILE
 
@@ -36,7 +37,8 @@ def run(cell: CellFile, out: Out) -> None:
     logs.add_agent_log(out / "raw/volbench.log")
     _stop_on_sigterm()
     sampling_process = launch(out / RAW_FILE)  # it imports its modules while this process does
-    from volbench.measure.execute.cell.agent import run_cell
+    with importing_modules():
+        from volbench.measure.execute.cell.agent import run_cell
 
     wait_launched(sampling_process)
     _end(run_cell(_read(cell), out, sampling_process=sampling_process))
@@ -48,11 +50,12 @@ def stand_by() -> None:
 
     Its output goes to the directory's log. It ends where its standard input does: its turn did not come.
     """
-    from volbench.machine.placement.local import AGENT_LOG
     from volbench.measure.sample.controller import launch, wait_launched
 
     sampling_process = launch()
-    from volbench.measure.execute.cell.agent import run_cell
+    with importing_modules():
+        from volbench.machine.placement.local import AGENT_LOG
+        from volbench.measure.execute.cell.agent import run_cell
 
     wait_launched(sampling_process)
     line = sys.stdin.readline()
@@ -72,7 +75,8 @@ def stand_by() -> None:
 @app.command("prepare")
 def prepare(cell: CellFile, out: Out) -> None:
     """Make the dataset's template in the cache unless the cache has it."""
-    from volbench.measure.execute.cell.prepare import prepare_dataset
+    with importing_modules():
+        from volbench.measure.execute.cell.prepare import prepare_dataset
 
     _stop_on_sigterm()
     _end(prepare_dataset(_read(cell), out))

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from volbench import __version__
 from volbench.cli import console, logs
 from volbench.core.base.environment import search_path
-from volbench.core.base.python import collect_nothing_at_end
+from volbench.core.base.python import collect_nothing_at_end, importing_modules
 from volbench.core.base.system_errors import refusal_of_system
 from volbench.errors import EXIT_CRASHED, EXIT_INTERRUPTED, VolbenchError
 
@@ -134,7 +134,8 @@ class LazyGroup(TyperGroup):
 @cache
 def command_of(name: str) -> Command:
     """Return a command of COMMANDS; its module is imported."""
-    module = import_module(f"volbench.cli.{COMMANDS[name]}")
+    with importing_modules():
+        module = import_module(f"volbench.cli.{COMMANDS[name]}")
     alone = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
     if hasattr(module, "app"):
         alone.add_typer(module.app, name=name, hidden=name in HIDDEN)

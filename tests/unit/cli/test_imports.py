@@ -89,6 +89,20 @@ def test_duckdb_does_not_complain_of_objects_that_were_not_collected() -> None:
     assert (done.stdout, done.stderr) == ("[(1,)]\n", "")
 
 
+def test_a_commands_modules_set_off_no_search_for_garbage() -> None:
+    """There were hundreds while they were imported, 0.1 s of CPU, and each later one went through all of them."""
+    code = (
+        "import gc\n"
+        "from volbench.cli.main import command_of\n"
+        "before = [each['collections'] for each in gc.get_stats()]\n"
+        "assert command_of('report').name == 'report'\n"
+        "assert [each['collections'] for each in gc.get_stats()] == before, gc.get_stats()\n"
+        "assert gc.isenabled()\n"
+        "assert gc.get_freeze_count() > len(gc.get_objects())"
+    )
+    assert "volbench.results.report.render" in imported_by(code)
+
+
 @pytest.mark.parametrize("kind", ["golden", "with histograms"])
 def test_a_report_is_made_without_the_functions_of_arrow(tmp_path: Path, kind: str) -> None:
     """pyarrow.compute wraps 300 of them when it is imported, and each process that reads a table waited for it."""

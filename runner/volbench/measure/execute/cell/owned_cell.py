@@ -14,6 +14,7 @@ from pathlib import Path
 
 from typing_extensions import override
 
+from volbench.core.base.python import importing_modules
 from volbench.core.base.text import counted, size
 from volbench.core.records.cell import AT_REST_SHARE, CellPlaces, CellSpec
 from volbench.core.records.dataset import DatasetSpec
@@ -212,7 +213,7 @@ def importing(modules: Sequence[str]) -> Iterator[None]:
     """Import modules in a thread during the block. What cannot be imported fails where it is needed."""
 
     def import_all() -> None:
-        with suppress(ImportError):
+        with suppress(ImportError), importing_modules():
             for name in modules:
                 import_module(name)
 
