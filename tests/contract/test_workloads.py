@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from importlib import import_module
+from pkgutil import walk_packages
 
 import pytest
 
@@ -11,15 +13,27 @@ from volbench.core.records.steps.idle import IdleStep
 from volbench.core.records.steps.kind import StepKind
 from volbench.machine.engine.attached import AttachedServer
 from volbench.machine.engine.server import Server
+from volbench.measure import workload as package
 from volbench.measure.workload.interface import ServerHandle, StepContext, Workload
-from volbench.measure.workload.registry import WORKLOADS, workload_for
+from volbench.measure.workload.registry import workload_for
 
 STEPS: list[Step] = [kind.example() for kind in STEP_KINDS.values()]
 
 
 def test_every_kind_of_step_has_a_workload_and_no_other() -> None:
-    """A descriptor without a workload fails here, and a workload without a descriptor."""
-    assert set(STEP_KINDS) == set(WORKLOADS)
+    """A descriptor without a workload fails here, and a workload without one, or in a module of another name."""
+    names = [entry.name for entry in walk_packages(package.__path__, f"{package.__name__}.")]
+    classes = [
+        value
+        for name in names
+        for value in vars(import_module(name)).values()
+        if isinstance(value, type)
+        and issubclass(value, Workload)
+        and value.__module__ == name
+        and value is not Workload
+    ]
+    assert {each.kind: each for each in classes} == {step.kind: type(workload_for(step)) for step in STEPS}
+    assert len(classes) == len(STEP_KINDS)
     assert {"oltp", "idle"} < set(STEP_KINDS)
 
 

@@ -27,7 +27,7 @@ SCREEN = {"rich", "typer"}
         # Until the server starts; what is imported meanwhile is LATER_MODULES.
         (
             "volbench.measure.execute.cell.agent",
-            {*READERS, *CLIENTS, *PAGES, *SCREEN, "volbench.measure.workload.registry"},
+            {*READERS, *CLIENTS, *PAGES, *SCREEN, "volbench.measure.workload.oltp.oltp"},
         ),
         ("volbench.measure.execute.cell.prepare", {*READERS, *CLIENTS, *PAGES, *SCREEN}),
         ("volbench.measure.sample.process", {*READERS, *CLIENTS, *PAGES, *SCREEN}),
@@ -43,10 +43,13 @@ def test_the_agent_has_all_its_modules_once_the_server_has_started() -> None:
     code = (
         "import volbench.measure.execute.cell.agent\n"
         "from volbench.measure.execute.cell.owned_cell import LATER_MODULES, importing\n"
-        "with importing(LATER_MODULES): pass\n"
+        "from volbench.core.records.steps.oltp import KIND\n"
+        "from volbench.measure.workload.registry import modules_for, workload_for\n"
+        "with importing((*LATER_MODULES, *modules_for([KIND.example()]))): pass\n"
         "before = set(sys.modules)\n"
         "import volbench.measure.execute.cell.judging, volbench.measure.sample.rows\n"
-        "import volbench.measure.workload.registry\n"
+        "import volbench.measure.workload.size_contrast\n"
+        "workload_for(KIND.example())\n"
         "from volbench.measure.execute.cell.recorder import recording\n"
         "with recording(Path(tempfile.mkdtemp())) as record: record.open()\n"
         "print(*sorted(name for name in set(sys.modules) - before if name.startswith('volbench')))\n"
@@ -101,6 +104,19 @@ def test_a_commands_modules_set_off_no_search_for_garbage() -> None:
         "assert gc.get_freeze_count() > len(gc.get_objects())"
     )
     assert "volbench.results.report.render" in imported_by(code)
+
+
+def test_an_agent_imports_the_workloads_of_its_cells_steps_alone() -> None:
+    """All of them are 110 modules and 0.1 s of CPU, with YAML and profiles: each cell paid for them."""
+    code = (
+        "from volbench.core.records.steps import STEP_KINDS\n"
+        "from volbench.measure.workload.registry import modules_for, workload_for\n"
+        "load = STEP_KINDS['oltp'].example().model_copy(update={'concurrent': (STEP_KINDS['alter'].example(),)})\n"
+        "assert modules_for([load]) == ('volbench.measure.workload.oltp.oltp', 'volbench.measure.workload.alter')\n"
+        "workload_for(load)"
+    )
+    unused = {"volbench.measure.workload.alter", "volbench.measure.workload.replay.step", "ruamel", "numpy"}
+    assert imported_by(code) & {*unused, *PAGES, *CLIENTS} == set()
 
 
 @pytest.mark.parametrize("kind", ["golden", "with histograms"])

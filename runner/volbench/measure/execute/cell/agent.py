@@ -16,6 +16,7 @@ from volbench.measure.execute.cell.progress import JUDGING
 from volbench.measure.execute.cell.recorder import CellRecorder, recording
 from volbench.measure.execute.cell.sampling import sampling
 from volbench.measure.workload.interface import StepContext, StepOutcome
+from volbench.measure.workload.registry import workload_for
 from volbench.results.store.files import write_record
 from volbench.results.store.run_directory import RESULT_FILE
 
@@ -51,8 +52,6 @@ def cell_run(cell: CellSpec, out: Path, record: CellRecorder) -> CellRun:
 
 def run_steps(run: CellRun) -> None:
     """Check all steps, then run one after the other. Raise MissingPrerequisite, UsageError, StepFailed."""
-    from volbench.measure.workload.registry import workload_for  # noqa: PLC0415 - see owned_cell.LATER_MODULES
-
     context = run.context()
     for step in run.cell.steps:
         workload_for(step).check(step, context)
@@ -77,8 +76,6 @@ def finish(run: CellRun) -> CellResult:
 
 def _run_step(run: CellRun, step: Step, context: StepContext) -> str:
     """Run a step and record its result. Return why no other step can follow, or an empty text."""
-    from volbench.measure.workload.registry import workload_for  # noqa: PLC0415 - see owned_cell.LATER_MODULES
-
     with run.builder.phase(f"step:{step.name}"):
         outcome = workload_for(step).run(step, context)
     run.builder.steps.append(_result(step.name, step.kind, step.parameters(), outcome))

@@ -39,16 +39,18 @@ from volbench.measure.execute.cell.supervision import running_supervisor
 from volbench.measure.execute.cell.volume_access import on_volumes
 from volbench.measure.sample.config import SamplingConfig
 from volbench.measure.workload.interface import StepContext
+from volbench.measure.workload.registry import modules_for
 
 LATER_MODULES = (
-    "volbench.measure.workload.registry",
     "volbench.results.store.series",
     "volbench.results.store.histograms",
     "volbench.measure.sample.rows",
     "volbench.measure.execute.cell.judging",
+    "volbench.measure.workload.size_contrast",
 )
-"""What no work before the first step needs: half of the agent's imports. They pass while the server starts, which
-nothing measures, and not while the device is watched at rest, since they read files."""
+"""What no work before the first step needs, with the modules of the cell's steps: half of the agent's imports. They
+pass while the server starts, which nothing measures, and not while the device is watched at rest, since they read
+files."""
 QUIET_S = 1.0
 """How long the device is watched before the cell touches it, for I/O of other processes."""
 QUIET_S_MAX = 5.0
@@ -100,7 +102,7 @@ class OwnedCell(CellRun):
             if self.dataset.is_own:
                 template = verify_template(template_dir).record
                 builder.notes += [_dataset_note(self.dataset, template), *template.notes]
-            with builder.phase("start"), importing(LATER_MODULES):
+            with builder.phase("start"), importing((*LATER_MODULES, *modules_for(self.cell.steps))):
                 progress.report("starting the server")
                 self.server.start()
         builder.notes += check_components(self._paths)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
 
 from volbench.core.records.steps.oltp import ConcurrentStep
 from volbench.core.records.steps.snapshot import SnapshotStep
 from volbench.errors import StepFailed
-from volbench.measure.workload.interface import StepContext, StepOutcome, SubResult, Workload
+from volbench.measure.workload.interface import StepContext, StepOutcome, SubResult
 from volbench.measure.workload.process import Tool
+from volbench.measure.workload.registry import workload_for
 
 SPARE_S = 60.0
 
@@ -24,13 +24,11 @@ class ConcurrentSteps:
     def __init__(
         self,
         steps: Sequence[ConcurrentStep],
-        workloads: Mapping[str, Workload[Any]],
         ctx: StepContext,
         pool: ThreadPoolExecutor,
     ) -> None:
         self.ctx = dataclasses.replace(ctx, cancelled=threading.Event(), progress=_quiet)
         self._steps = steps
-        self._workloads = workloads
         self._pool = pool
         self._futures: list[Future[StepOutcome]] = []
 
@@ -62,7 +60,7 @@ class ConcurrentSteps:
     def _run(self, step: ConcurrentStep) -> StepOutcome:
         if self.ctx.cancelled.wait(step.start_after_s):
             raise StepFailed(f"the concurrent {step.tool} was cancelled before it began")
-        return self._workloads[step.kind].run(step, self.ctx)
+        return workload_for(step).run(step, self.ctx)
 
 
 def _outcome(future: Future[StepOutcome], step: ConcurrentStep) -> StepOutcome:
@@ -76,12 +74,10 @@ def _outcome(future: Future[StepOutcome], step: ConcurrentStep) -> StepOutcome:
 
 
 @contextmanager
-def running_alongside(
-    steps: Sequence[ConcurrentStep], workloads: Mapping[str, Workload[Any]], ctx: StepContext
-) -> Iterator[ConcurrentSteps]:
+def running_alongside(steps: Sequence[ConcurrentStep], ctx: StepContext) -> Iterator[ConcurrentSteps]:
     """Run steps concurrently with the block; at its end, cancel running ones and wait for them."""
     with ThreadPoolExecutor(max_workers=max(1, len(steps)), thread_name_prefix="concurrent-step") as pool:
-        running = ConcurrentSteps(steps, workloads, ctx, pool)
+        running = ConcurrentSteps(steps, ctx, pool)
         try:
             yield running
         finally:

@@ -15,12 +15,8 @@ from volbench.errors import StepFailed
 from volbench.machine.engine.connection import Account, account_from, read_option_file
 from volbench.machine.engine.own_data.content import hash_of_scripts
 from volbench.machine.engine.sysbench.config import sysbench_files
-from volbench.measure.workload.alter import Alter
-from volbench.measure.workload.backup.dump import Dump
-from volbench.measure.workload.backup.snapshot import Snapshot
 from volbench.measure.workload.failures import tool_failure, with_server_cause
 from volbench.measure.workload.interface import Clock, StepContext, StepOutcome, SubResult, Workload
-from volbench.measure.workload.modify import Modify
 from volbench.measure.workload.oltp.concurrent_steps import ConcurrentSteps, running_alongside
 from volbench.measure.workload.oltp.load_meter import (
     UNFINISHED_MIN,
@@ -54,7 +50,7 @@ from volbench.measure.workload.oltp.sysbench import (
     sysbench_argv,
 )
 from volbench.measure.workload.process import Tool, run_tool, tool_version, usable_cpus
-from volbench.measure.workload.purge import Purge
+from volbench.measure.workload.registry import workload_for
 from volbench.measure.workload.state import LAST_WRITE
 
 START_TIMEOUT_S = 60.0
@@ -71,15 +67,6 @@ class Oltp(Workload[OltpStep]):
 
     kind = "oltp"
 
-    def __init__(self) -> None:
-        self._concurrent_workloads: dict[str, Workload[Any]] = {
-            "dump": Dump(),
-            "alter": Alter(),
-            "purge": Purge(),
-            "snapshot": Snapshot(),
-            "modify": Modify(),
-        }
-
     def check(self, step: OltpStep, ctx: StepContext) -> None:
         """Before anything runs. Raises MissingPrerequisite, UsageError."""
         check_sysbench(step)
@@ -87,14 +74,14 @@ class Oltp(Workload[OltpStep]):
         check_modulation(step, ctx)
         check_prepared_statements(step, ctx)
         for concurrent in step.concurrent:
-            self._concurrent_workloads[concurrent.kind].check(concurrent, ctx)
+            workload_for(concurrent).check(concurrent, ctx)
 
     def run(self, step: OltpStep, ctx: StepContext) -> StepOutcome:
         """Run the step to its end. Raises StepFailed."""
         run = _Run(step, ctx)
         sessions = LoadSessions(ctx) if ctx.before_load else None
         with (
-            running_alongside(step.concurrent, self._concurrent_workloads, ctx) as concurrent,
+            running_alongside(step.concurrent, ctx) as concurrent,
             sysbench_files(_account(ctx), ctx.dataset.schema_name) as files,
         ):
             argv = sysbench_argv(
