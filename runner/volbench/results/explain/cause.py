@@ -150,6 +150,8 @@ def confidence_rows(cause: Cause) -> tuple[EvidenceRow, ...]:
 def _bound_text(cause: Cause) -> str:
     """Why the confidence is less than such findings came true, where it is."""
     most = LEFT_MAX.get(cause.outcome)
+    if cause.recorded and cause.left == "not known":
+        return ""  # of recordings nothing bounds it, see `Cause.confidence`
     if most is None or LEFT_COUNTS.confidence(cause.outcome) < most or cause.confidence < most:
         return ""
     bound_by = "something speaks against it" if cause.objections else "p95 was not computed and compared"

@@ -25,7 +25,7 @@ from volbench.results.explain.wording import amount
 from volbench.results.explain.wording import row as row_of
 from volbench.results.stats.grid import Floats, median
 
-_LIMITS: dict[str, Resource] = {"storage.iops_limit": "iops", "storage.throughput_limit": "throughput"}
+LIMITS: dict[str, Resource] = {"storage.iops_limit": "iops", "storage.throughput_limit": "throughput"}
 _BURST = "storage.burst_exhausted"
 ABOVE = 1.1
 """How many times a named limit the volume must have served elsewhere: a meter's tolerance is less."""
@@ -59,8 +59,8 @@ def without_refuted(
     if device is None or any(row.cause == _BURST for row in findings):
         return findings, ()
     reasons = [_reason(row, device, t_s, is_member=is_member) for row in findings]
-    limits = [reason for row, reason in zip(findings, reasons, strict=True) if row.cause in _LIMITS]
-    if not is_member and (len(limits) < len(_LIMITS) or all(limits)):
+    limits = [reason for row, reason in zip(findings, reasons, strict=True) if row.cause in LIMITS]
+    if not is_member and (len(limits) < len(LIMITS) or all(limits)):
         reasons = [
             reason if _is_longer_queue(row, device, t_s) else ""
             for row, reason in zip(findings, reasons, strict=True)
@@ -79,9 +79,9 @@ def with_instance(rows: Iterable[FindingRow], case: Case) -> tuple[FindingRow, .
     EC2 limits the bytes of an instance below those of its volumes; the types whose figure the level is are told.
     """
     findings, device = tuple(rows), device_of(case.cell_grid, case.disk)
-    limits = [row for row in findings if row.cause in (*_LIMITS, _INSTANCE)]
+    limits = [row for row in findings if row.cause in (*LIMITS, _INSTANCE)]
     level = None if len(limits) != 1 else _level(limits[0], "throughput")
-    if level is None or case.instance or device is None or not may_be_ec2(device) or _is_counted(limits[0]):
+    if level is None or case.instance or device is None or not may_be_ec2(device) or is_counted(limits[0]):
         return findings
     near = [*types_near("throughput", level)]
     if not near:
@@ -138,13 +138,14 @@ def with_slots(rows: Iterable[FindingRow], case: Case) -> tuple[FindingRow, ...]
                 "advice": f"Give the client more slots or connections first. Then, if the rate stays: {row.advice}",
             }
         )
-        if row.cause in _LIMITS
+        if row.cause in LIMITS
         else row
         for row in rows
     )
 
 
-def _is_counted(row: FindingRow) -> bool:
+def is_counted(row: FindingRow) -> bool:
+    """Whether a counter or a configured limit decides a finding."""
     return any(item.metric == "decided_by" and str(item.value).startswith("counted") for item in row.evidence)
 
 
@@ -155,7 +156,7 @@ def _level(row: FindingRow, resource: Resource) -> float | None:
 
 def _reason(row: FindingRow, device: Device, t_s: Floats, *, is_member: bool) -> str:
     """Why a finding is refuted; empty where it is not."""
-    resource = _LIMITS.get(row.cause) or (_stated(row) if row.cause == _INSTANCE else None)
+    resource = LIMITS.get(row.cause) or (_stated(row) if row.cause == _INSTANCE else None)
     level = None if resource is None else _level(row, resource)
     carried = None if resource is None else device.carried(resource)
     if resource is None or carried is None or level is None or row.window_s is None:
@@ -181,7 +182,7 @@ def _is_longer_queue(row: FindingRow, device: Device, t_s: Floats) -> bool:
 
     With a queue that is no longer, a limit that began or ended looks so.
     """
-    resource = _LIMITS.get(row.cause)
+    resource = LIMITS.get(row.cause)
     level = None if resource is None else _level(row, resource)
     carried = None if resource is None else device.carried(resource)
     if level is None or carried is None or device.in_flight is None or row.window_s is None:
@@ -197,7 +198,7 @@ def _as_only_one(row: FindingRow, refuted: Iterable[FindingRow], case: Case) -> 
     confidences = [item.confidence or 0.0 for item in refuted if _are_together(item, row)]
     resource = _stated(row)
     level = None if resource is None else _level(row, resource)
-    if row.cause not in (*_LIMITS, _INSTANCE) or not confidences or resource is None or level is None:
+    if row.cause not in (*LIMITS, _INSTANCE) or not confidences or resource is None or level is None:
         return row
     evidence = tuple(
         item.model_copy(update={"text": item.text.split(_ONE_OF_TWO)[0] + _ALONE})

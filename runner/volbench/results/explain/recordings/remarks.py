@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from volbench.core.records.named_metrics import PERCENTILES, Client, Mountstats
+import numpy as np
+
+from volbench.core.records.named_metrics import PERCENTILES, Client, Cloudwatch, Mountstats
+from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import Device, device_of
 from volbench.results.explain.evidence.episodes import Episode
 from volbench.results.explain.rules.volume.all_along import saturation
-from volbench.results.explain.wording import number
+from volbench.results.explain.wording import number, percent
 from volbench.results.stats.grid import Floats, Mask, mean, median, true_runs
 
 ClockText = Callable[[float], str]
 OUTAGE_S = 10.0
 """Length of a stretch without a transaction from which on it is told: logs of 10-s intervals show no shorter."""
+AT_LIMIT_PERCENT = 95.0
+"""PercentIOLimit from which on a file system is at its limit: a mean over a minute is seldom 100."""
 QUEUED = 1.5
 """How many times the server's part an NFS operation takes in all, from which on the client's queue is told of."""
 GROWN = 1.5
@@ -40,6 +45,7 @@ def remarks(case: Case, episode: Episode | None, clock: ClockText, *, named: boo
         yield from _of_episode(case, device, episode, clock)
     yield from _outages(case, clock)
     yield from _of_mount(case)
+    yield from _of_efs(case)
     if case.waited_device_of_cell is not None and not named:
         yield from saturation(case.waited_device_of_cell)
 
@@ -101,7 +107,7 @@ def _change(noun: str, values: Floats | None, during: Mask, unit: str) -> str:
 def _outages(case: Case, clock: ClockText) -> Iterator[str]:
     """Say when no transaction ended: such an interval has no latency, so that no latency shows it."""
     tps, threads = case.cell_grid.column(*Client.tps), case.cell_grid.column(*Client.threads_running)
-    if tps is None or not (mean(tps) or 0.0) > 0:
+    if tps is None or (not (mean(tps) or 0.0) > 0 and not (median(threads) or 0.0) > 0):
         return
     for first, end in true_runs(tps == 0):
         begin_s, end_s = (
@@ -113,6 +119,41 @@ def _outages(case: Case, clock: ClockText) -> Iterator[str]:
                 "" if threads is None else f" although {number(median(threads[first:end]) or 0.0)} clients waited"
             )
             yield f"no transaction ended from {clock(begin_s)} to {clock(end_s)}{waiting}"
+
+
+def _of_efs(case: Case) -> Iterator[str]:
+    """Say what CloudWatch counts of an EFS file system's limits: of operations, of bytes, of burst credits."""
+    for entity in case.cell_grid.entities(*Cloudwatch.io_limit_percent):
+        at_limit = _share(case.cell_grid.column(*Cloudwatch.io_limit_percent, entity), AT_LIMIT_PERCENT)
+        if at_limit:
+            yield (
+                f"{entity} was at its limit of operations (PercentIOLimit) in {percent(at_limit)} of the time: the"
+                " general purpose mode has one, elastic throughput a higher one"
+            )
+    for entity in case.cell_grid.entities(*Cloudwatch.permitted_mib_per_s):
+        permitted, used = (
+            case.cell_grid.column(*metric, entity)
+            for metric in (Cloudwatch.permitted_mib_per_s, Cloudwatch.metered_mib_per_s)
+        )
+        if used is None:
+            used = case.cell_grid.column(*Cloudwatch.total_mib_per_s, entity)
+        at_limit = None if permitted is None or used is None else _share(used / permitted, limit.LIMIT_MET)
+        if at_limit and permitted is not None:
+            yield (
+                f"{entity} was at the throughput that EFS permitted it in {percent(at_limit)} of the time, at least"
+                f" {number(float(np.nanmin(permitted)))} MiB/s: provisioned or elastic throughput raises it"
+            )
+    for entity in case.cell_grid.entities(*Cloudwatch.balance_bytes):
+        balance = case.cell_grid.column(*Cloudwatch.balance_bytes, entity)
+        gone = None if balance is None else _share(-balance, 0.0)
+        if gone:
+            yield f"the burst credits of {entity} were gone in {percent(gone)} of the time (BurstCreditBalance)"
+
+
+def _share(values: Floats | None, least: float) -> float | None:
+    """Share of the known values that are at least so large; None where that is none."""
+    finite = values[np.isfinite(values)] if values is not None else ()
+    return float(np.mean(np.asarray(finite) >= least)) or None if len(finite) else None
 
 
 def _of_mount(case: Case) -> Iterator[str]:

@@ -17,18 +17,21 @@ from volbench.results.explain.evidence.episodes import Episode, FigureChange, fi
 from volbench.results.explain.findings import OF_INSTANCE, Explanation, explain_case
 from volbench.results.explain.pooling import finding_rows
 from volbench.results.explain.recordings.clients import client_count, queue_of_clients, without_acquittal
+from volbench.results.explain.recordings.doubtful_limits import with_doubts, without_idle
 from volbench.results.explain.recordings.exceeded_limits import with_instance, with_slots, without_refuted
 from volbench.results.explain.recordings.recorded_case import STEP, case_of
 from volbench.results.explain.recordings.remarks import is_noticed, remarks
 from volbench.results.explain.rules.stretch import SAMPLES_MIN
 from volbench.results.explain.rules.volume.counted_by_volume import SHARED, SPLIT
 from volbench.results.explain.wording import clock
+from volbench.results.recorded.clocks import VOLUME_SOURCES
 from volbench.results.recorded.one_volume import of_one_volume, unused_instances
 from volbench.results.recorded.parsed import Recorded
 from volbench.results.recorded.sar import merged_by_device
 from volbench.results.recorded.table import Timeline
 from volbench.results.recorded.window import DayWindow, clock_text
 from volbench.results.stats.grid import Floats, Grid, median
+from volbench.results.store.series import SeriesKey
 
 STALL = "storage.stall"
 """Named for some seconds; what the volume did in the rest of an episode says more."""
@@ -93,6 +96,12 @@ def explain_timeline(
     case = replace(case, instance=instance)
     span = None if window is None else window.within(*case.window_s)
     explained_case, explained, episode = _explained(case, span)
+    unplaced = [*_unplaced(explained)] if _zone_is_assumed(timeline) else []
+    if unplaced:  # nothing else may rest on the comparison either, such as how much a limit leaves to others
+        series = {key: samples for key, samples in series.items() if not _is_count_of_volume(key)}
+        case = _of_device(case_of(series, clocked=timeline.clocked, collection=timeline.collection), device)
+        case = replace(case, instance=instance)
+        explained_case, explained, episode = _explained(case, span)
     episode = episode if episode is not None and is_noticed(case, episode) else None
     episode = _with_one_begin(episode, explained, case.grid.width_s)
     notes = [note for recording in recordings for note in recording.notes]
@@ -119,11 +128,9 @@ def explain_timeline(
         case,
         is_member=case.disk is not None and not device and timeline.collection is None,
     )
-    rows = with_slots(with_instance(rows, case), case)
-    if _zone_is_assumed(timeline):
-        rows, unplaced = _without_comparisons(rows)
-        notes += unplaced
-    notes += refuted
+    rows, idle = without_idle(rows, case)
+    rows = with_doubts(with_slots(with_instance(rows, case), case), case)
+    notes += [*unplaced, *refuted, *idle]
     queue = queue_of_clients(explained_case, client_count([*recordings, *companions]))
     if queue is not None and queue.has_most_clients and not any(row.cause in OF_VOLUME for row in rows):
         notes.append(queue.text)
@@ -184,14 +191,19 @@ def _zone_is_assumed(timeline: Timeline) -> bool:
     return not timeline.zone and len({recording.midnight_epoch_s is None for recording in clocked}) > 1
 
 
-def _without_comparisons(rows: Sequence[FindingRow]) -> tuple[tuple[FindingRow, ...], list[str]]:
-    """The findings without those that compare host and volume, and a note on each: other hours may be compared."""
-    notes = [
-        f"{row.cause} would have been named, but the time zone of the host is not known: --timezone states it"
-        for row in rows
-        if row.cause in _COMPARED
-    ]
-    return tuple(row for row in rows if row.cause not in _COMPARED), notes
+def _unplaced(explained: Explanation) -> Iterator[str]:
+    """Say of each finding that compares host and volume that other hours may be compared."""
+    for finding in explained.findings:
+        if finding.cause in _COMPARED:
+            yield (
+                f"{finding.cause} would have been named, but the time zone of the host is not known: --timezone"
+                " states it"
+            )
+
+
+def _is_count_of_volume(key: SeriesKey) -> bool:
+    """Whether it is what the vendor counted of operations or bytes: what is compared with the host's."""
+    return key.source in VOLUME_SOURCES and key.metric.endswith("_per_s")
 
 
 def _text_of(clocked: bool) -> Callable[[float], str]:

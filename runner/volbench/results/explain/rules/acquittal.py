@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from volbench.core.records.named_metrics import Client
+from volbench.core.records.named_metrics import Client, Cloudwatch
 from volbench.core.records.report import EvidenceRow
 from volbench.core.records.steps import step_kind
 from volbench.results.explain import thresholds as limit
@@ -208,7 +208,11 @@ def missing_evidence(case: Case) -> list[str]:
     if case.budget is None and step_kind(case.kind).transactions:
         notes.append("no statement times of the server: shares of latency are not known")
     if case.device is None:
-        notes.append("no counters of the volume")
+        notes.append(
+            "no operations of the volume are counted"
+            if any(key.source == Cloudwatch.reads_per_s.source for key in case.cell_grid.columns)
+            else "no counters of the volume"
+        )
     elif case.device.await_ms is None:
         notes.append(f"{case.device.source} has no waiting times")
     if case.at(Client.tps) is None and step_kind(case.kind).transactions:

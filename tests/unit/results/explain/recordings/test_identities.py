@@ -7,13 +7,17 @@ The figures are our own (evidence_texts); the layouts are those of sysbench 1.0.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
-from evidence_texts import START, Second, iostat, limited, quiet
+from evidence_texts import START, Second, iostat, jitter, limited, metric_data, quiet, sar
 
+from volbench.results.credits.history import Defaults
+from volbench.results.credits.sources import read_history
 from volbench.results.explain.recordings.directory import RecordedExplanation, explain_recorded
 from volbench.results.recorded.timelines import Choice
 
@@ -194,3 +198,39 @@ def test_recordings_that_agree_half_of_the_time_and_differ_in_all_are_of_two_dev
     result = explain_recorded(tmp_path)
     assert len(result.timelines) == 2
     assert any("other figures for the same device" in note for note in result.notes)
+
+
+def test_a_device_that_a_report_leaves_out_was_idle(tmp_path: Path) -> None:
+    """`iostat -xz` prints no row of it: 484 operations a second on average were 2,904."""
+    rows = [row for _ in range(3) for row in (*limited(2900, 10), *[Second()] * 50)]
+    text = "".join(
+        line for line in iostat(rows).splitlines(keepends=True) if not re.match(r"nvme1n1 +0\.00 +0\.00 ", line)
+    )
+    (tmp_path / "i.txt").write_text(text)
+    work = read_history(tmp_path, Defaults()).work
+    assert float(np.average(work.reads_per_s, weights=work.interval_s)) == pytest.approx(2900 * 30 / 130, rel=0.02)
+
+
+def test_a_time_below_0_is_not_known(tmp_path: Path) -> None:
+    """A counter that ran over; numpy's warning stood before the answer."""
+    text = iostat([*quiet(60), *limited(3000, 60)]).replace("    0.80    0.70", "   -0.80    0.70")
+    assert explained(tmp_path, text).findings[0].cause == LIMIT
+
+
+def test_what_another_volume_did_is_no_part_of_a_limit(tmp_path: Path) -> None:
+    """Zones that fit nowhere: of a volume that may be another one, `others` were to be looked for all the same."""
+    rows = [*quiet(36), *limited(900, 36), *quiet(36)]
+    begin = datetime(2025, 3, 11, 12)
+    (tmp_path / "sar.txt").write_text(sar(rows, start=begin))
+    counts = {
+        "VolumeReadOps": [600 * 50.0] * 108,
+        "VolumeWriteOps": [600 * 2500 * jitter(n, 0.1) for n in range(108)],
+    }
+    (tmp_path / "cw.json").write_text(metric_data(counts, start=begin.replace(tzinfo=UTC), period_s=600))
+    result = explain_recorded(tmp_path)
+    (finding, *_) = result.findings
+    assert finding.cause == LIMIT
+    told = " ".join([finding.advice, *(item.text for item in finding.evidence)])
+    assert "who else uses" not in told
+    assert "to all that use it" not in told
+    assert any("shared_volume would have been named, but the time zone" in note for note in result.notes)

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from volbench.core.base.text import counted
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
@@ -22,8 +23,8 @@ from volbench.results.explain.rules.advice import p95_text
 from volbench.results.explain.rules.levers import more
 from volbench.results.explain.rules.shared_evidence import context, explains_little
 from volbench.results.explain.topics import USE_OF_VOLUME
-from volbench.results.explain.wording import amount, clock, number, row
-from volbench.results.stats.grid import Floats, median, quantile
+from volbench.results.explain.wording import amount, clock, number, percent, row
+from volbench.results.stats.grid import Floats, median, quantile, true_runs
 
 EMPTY_PERCENT = 1.0
 """A balance that CloudWatch rounds or averages over a period is seldom exactly 0."""
@@ -81,8 +82,8 @@ def emptied_findings(case: Case) -> Iterator[Cause]:
     comparable = began_filled and most is not None and during is not None and not case.changes_load
     fell = during <= FALL_MAX * most if comparable and most is not None and during is not None else None
     when = f"at {clock(emptied_s, case.clock_zero_s)}" if began_filled else "before the first sample"
-    text = f"the burst credits ran out {when}, and stayed at {number(float(np.nanmin(balance)))} %"
     last = float(t_s[int(np.flatnonzero(empty)[-1])])
+    text = f"the burst credits ran out {when}, {_afterwards(balance, first)}"
     yield Cause(
         cause="storage.burst_exhausted",
         decided_by="counted",
@@ -99,6 +100,19 @@ def emptied_findings(case: Case) -> Iterator[Cause]:
             " are there again: `volbench credits` says how long that takes."
             + p95_text(replace(case, grid=case.grid.where(empty)), "iops", level=during, within="without credits")
         ),
+    )
+
+
+def _afterwards(balance: Floats, first: int) -> str:
+    """What the balance did between the first and the last time that it was empty."""
+    levels = balance[first:][np.isfinite(balance[first:])]
+    levels = levels[: int(np.flatnonzero(levels <= EMPTY_PERCENT)[-1]) + 1]
+    times = len(true_runs(levels <= EMPTY_PERCENT))
+    if times < 2 or float(levels.max()) < FILLED_PERCENT:
+        return f"and stayed at {number(float(np.nanmin(balance)))} %"
+    return (
+        f"and {counted(times - 1, 'time')} again after they had filled up to {number(float(levels.max()))} %: they"
+        f" were gone in {percent(float((levels <= EMPTY_PERCENT).mean()))} of that time"
     )
 
 
