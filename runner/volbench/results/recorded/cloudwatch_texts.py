@@ -17,6 +17,8 @@ from volbench.results.recorded.cloudwatch_metrics import LEVELS, SUPPORTED
 from volbench.results.recorded.parsed import Recorded, first_lines, number, recorded_of_epochs
 
 _ROWS = ("Full label", "Id", "Stat", "Period", "Label", "Unit", "Account ID", "Region")
+_ROWS_MIN = 4
+"""Rows of labels that no other CSV has, whatever its times are."""
 _TIMES = ("%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M:%S")
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:")
 _DATAPOINT = re.compile(r"^DATAPOINTS\t", re.MULTILINE)
@@ -27,7 +29,8 @@ _TABLE = re.compile(r"^\|\s+(?:GetMetricStatistics|GetMetricData)\s+\|", re.MULT
 def looks_like_console_csv(text: str) -> bool:
     """Whether a file is the console's CSV: rows of labels, then a time and a column for each metric."""
     heads = {cells[0].strip() for cells in _cells(first_lines(text, 12)) if cells}
-    return len(heads & set(_ROWS)) >= 2 and any(_moment(head) is not None for head in heads)
+    rows = heads & set(_ROWS)
+    return len(rows) >= _ROWS_MIN or (len(rows) >= 2 and any(_moment(head) is not None for head in heads))
 
 
 def _cells(lines: Sequence[str]) -> Iterator[list[str]]:
@@ -51,7 +54,10 @@ def parse_console_csv(text: str) -> Recorded:
         elif cells[0].strip() in _ROWS:
             heads[cells[0].strip()] = cells[1:]
     if not rows:
-        raise ValueError("no line begins with a time such as 2025/03/11 09:00:00")
+        raise ValueError(
+            "no line begins with a time such as 2025/03/11 09:00:00; a spreadsheet writes others when it saves the"
+            " file: give the CSV as the console made it"
+        )
     zones = {moment.tzinfo is not None for moment, _ in rows}
     if len(zones) > 1:
         raise ValueError("some times name their zone and some do not")

@@ -52,6 +52,7 @@ from volbench.results.recorded.prometheus import (
     parse_prometheus,
 )
 from volbench.results.recorded.pt_diskstats import looks_like_pt_diskstats, parse_pt_diskstats
+from volbench.results.recorded.pt_stalk import looks_like_disk_samples, parse_disk_samples
 from volbench.results.recorded.rds import (
     looks_like_enhanced_monitoring,
     looks_like_performance_insights,
@@ -128,6 +129,7 @@ def _each_banner(parse: Callable[[str], Recorded], *, of_host: bool) -> Callable
 
 _BANNER_LINE = re.compile(r"^\S+ \S+ \([^)\n]*\)\s[^\n]*\(\d+ CPU\)", re.MULTILINE)
 FORMATS = (
+    Format(name="pt-stalk", matches=looks_like_disk_samples, parse=parse_disk_samples),
     Format(name="pt-diskstats", matches=looks_like_pt_diskstats, parse=parse_pt_diskstats),
     Format(name="Enhanced Monitoring", matches=looks_like_enhanced_monitoring, parse=parse_enhanced_monitoring),
     Format(name="cloudwatch", matches=looks_like_cloudwatch, parse=parse_cloudwatch),

@@ -73,6 +73,11 @@ def parse_vmstat(text: str) -> Recorded:
             table.add(t_s, "cpu", metric, "", scaled(row[name], 0.01) if name in row else None)
         table.add(t_s, "cpu", "runnable_threads", "", number(row["r"]))
         table.add(t_s, "cpu", "blocked_threads", "", number(row["b"]))
+    if count == 1:
+        alone = "its only line is left out, as the first one is about the time since the machine booted"
+        return Recorded(
+            series={}, clocked=False, notes=(f"{alone}: give iostat -xt 1 and vmstat -t 1 of the hours",)
+        )
     return Recorded(
         series=table.series(),
         clocked=clocked,

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
+import numpy as np
+
 from volbench.core.base.parse import parse_json
+from volbench.core.base.text import counted
 from volbench.results.recorded.parsed import (
     ROUNDED,
     DayClock,
@@ -40,6 +43,9 @@ _COLUMNS = {
     "rMB/s": ("read_mib_per_s", 1.0),
     "wMB/s": ("write_mib_per_s", 1.0),
     "MB/s": ("mib_per_s", 1.0),
+    "rGB/s": ("read_mib_per_s", 1024.0),
+    "wGB/s": ("write_mib_per_s", 1024.0),
+    "GB/s": ("mib_per_s", 1024.0),
     "rsec/s": ("read_mib_per_s", 1 / 2048),
     "wsec/s": ("write_mib_per_s", 1 / 2048),
     "r_await": ("r_await_ms", 1.0),
@@ -48,6 +54,8 @@ _COLUMNS = {
     "kB_wrtn/s": ("write_mib_per_s", 1 / 1024),
     "MB_read/s": ("read_mib_per_s", 1.0),
     "MB_wrtn/s": ("write_mib_per_s", 1.0),
+    "GB_read/s": ("read_mib_per_s", 1024.0),
+    "GB_wrtn/s": ("write_mib_per_s", 1024.0),
     "Blk_read/s": ("read_mib_per_s", 1 / 2048),
     "Blk_wrtn/s": ("write_mib_per_s", 1 / 2048),
     "f/s": ("flushes_per_s", 1.0),
@@ -67,13 +75,15 @@ _EXTENDED = (
     {"tps", "await"},
     {"tps", "kB_read/s"},
     {"tps", "MB_read/s"},
+    {"tps", "GB_read/s"},
     {"tps", "Blk_read/s"},
 )
 """Columns that a table of iostat has, with -x or without; each of its forms has all of one of these."""
 _CPU = ("user_ratio", "nice_ratio", "system_ratio", "iowait_ratio", "steal_ratio", "idle_ratio")
 _DATE = re.compile(r"^\d{1,4}[-/.年]\d{1,2}[-/.月]\d{1,4}日?[ T]\s*(?P<time>.*)$")
-_PSEUDO = re.compile(r"^(loop|ram|zram|sr|fd)\d+$")
+_PSEUDO = re.compile(r"^(loop|ram|zram|sr|scd|fd)\d+$")
 _CPU_HEADING = "avg-cpu:"
+_CPU_LINE = re.compile(r"^avg-cpu: +%user +%nice +%system ")
 _JSON = re.compile(r'^\s*\{\s*"sysstat"\s*:')
 
 
@@ -81,7 +91,7 @@ def looks_like_iostat(text: str) -> bool:
     """Whether a file has a heading of iostat -x, or is its JSON."""
     if _JSON.match(text):
         return '"disk_device"' in text[:20_000]
-    return any(_is_heading(line.split()) for line in first_lines(text, 400))
+    return any(_is_heading(line.split()) or _CPU_LINE.match(line) for line in first_lines(text, 400))
 
 
 def begins_report(line: str) -> bool:
@@ -119,10 +129,16 @@ class _Reports:
         self._pseudo: list[tuple[float, Mapping[str, str]]] = []
         self._has_disks = False
         self._rounded: set[tuple[str, str]] = set()
+        self._misfits = 0
+        self._times: list[float] = []
 
     def begin(self) -> None:
         """The next report begins."""
         self._number += 1
+
+    def misfit(self) -> None:
+        """A row below a heading of more or fewer columns."""
+        self._misfits += 1
 
     def host(self, name: str, days: tuple[date, ...]) -> None:
         """The machine and the day, as JSON says them."""
@@ -136,6 +152,7 @@ class _Reports:
     def cpu(self, values: Mapping[str, float | None]) -> None:
         """The processors of the report, by metric."""
         if self._number >= 1:
+            self._times.append(self._t_s)
             for metric, value in values.items():
                 self._table.add(self._t_s, "cpu", metric, "", value)
 
@@ -143,6 +160,8 @@ class _Reports:
         """One row of a device, by heading."""
         if self._number < 1:
             return
+        if not self._times or self._times[-1] != self._t_s:
+            self._times.append(self._t_s)
         if _PSEUDO.match(cells["Device"]):
             self._pseudo.append((self._t_s, cells))
         else:
@@ -156,10 +175,12 @@ class _Reports:
         clocked = self._stamp_s is not None
         series, rounded = without_rounded(busy_with_niced(self._table.series()), self._rounded)
         series, uncounted = _counted(series)
+        series = series if self._misfits else _with_idle(series, self._times)
         return Recorded(
             series=series,
             notes=(
                 *rounded,
+                *self._losses(is_empty=not series),
                 *(
                     f"{device} has operations and neither a queue nor a waiting time in any sample: its kernel does"
                     " not count them, so they are not known"
@@ -171,6 +192,19 @@ class _Reports:
             dates=(self._dates or self._banner_dates) if clocked else (),
             interval_known=clocked or self._interval_s is not None,
         )
+
+    def _losses(self, *, is_empty: bool) -> Iterator[str]:
+        """What of the text is not read."""
+        if is_empty and self._number == 0:
+            yield (
+                "its only report is left out, as the first one is about the time since the machine booted, and no"
+                " line tells of -y: give two reports or more, as of `iostat -xt 1 60`"
+            )
+        if self._misfits:
+            yield (
+                f"{counted(self._misfits, 'row')} of other columns than the heading above them not read: lines were"
+                " wrapped or cut"
+            )
 
     @property
     def _t_s(self) -> float:
@@ -186,6 +220,20 @@ class _Reports:
             if metric in ROUNDED and value is not None and is_rounded_off(cells[name]) and _has_operations(cells):
                 self._rounded.add((cells["Device"], metric))
             self._table.add(t_s, "diskstats", metric, cells["Device"], value)
+
+
+def _with_idle(series: Mapping[SeriesKey, Series], times: Sequence[float]) -> dict[SeriesKey, Series]:
+    """The series with zeros for reports that leave a device out between two that have it: it was idle (-z)."""
+    all_times = np.unique(np.array(times, dtype=np.float64))
+    filled = dict(series)
+    for key, samples in series.items():
+        if key.source == "diskstats" and key.metric not in _AWAITS:
+            inside = all_times[(all_times >= samples.t_s[0]) & (all_times <= samples.t_s[-1])]
+            if len(inside) > len(samples.t_s):
+                value = np.zeros(len(inside))
+                value[np.searchsorted(inside, samples.t_s)] = samples.value
+                filled[key] = Series(t_s=inside, value=value)
+    return filled
 
 
 def _has_operations(cells: Mapping[str, str]) -> bool:
@@ -211,6 +259,7 @@ def _counted(series: Mapping[SeriesKey, Series]) -> tuple[dict[SeriesKey, Series
     return series_left, uncounted
 
 
+_AWAITS = frozenset({"await_ms", "r_await_ms", "w_await_ms", "f_await_ms"})
 _TIMES = frozenset({"aqu_sz", "util_ratio", "await_ms", "r_await_ms", "w_await_ms"})
 
 
@@ -266,7 +315,11 @@ class _TextReader:
             self._name = cells[0]
             return
         values = [name, *cells] if name else cells
-        if not columns or len(values) != len(columns) or (not name and _is_group(line, columns)):
+        if not columns or (not name and len(values) == len(columns) and _is_group(line, columns)):
+            return
+        if len(values) != len(columns):
+            if scaled(values[-1], 1.0) is not None:
+                self._reports.misfit()
             return
         row = dict(zip(columns, values, strict=True))
         if row["Device"] in self._rows:
@@ -300,6 +353,8 @@ def _read_json(text: str, reports: _Reports) -> None:
             reports.cpu({f"{name}_ratio": scaled(str(value), 0.01) for name, value in cpu.items()})
             for disk in report.get("disk", ()):
                 cells = {name: str(value) for name, value in disk.items()}
+                if cells["disk_device"].startswith(" "):
+                    continue  # the sum of a group of -g
                 reports.device({**cells, "Device": cells["disk_device"], "%util": cells.get("util", "")})
     except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
@@ -315,7 +370,9 @@ def _is_heading(cells: list[str]) -> bool:
 
 def _is_group(line: str, columns: list[str]) -> bool:
     """Return whether a row is the sum of a group of -g: its name is indented by one space more than a device's."""
-    return line.startswith(" ") if columns[0] == "Device" else re.search(r"  \S+\s*$", line) is not None
+    if columns[0] == "Device":
+        return line.startswith(" ")
+    return columns[-1] == "Device" and re.search(r"  \S+\s*$", line) is not None
 
 
 def _stamp(line: str) -> tuple[float, tuple[date, ...]] | None:

@@ -110,11 +110,12 @@ class SeriesTable:
         self._rows: dict[SeriesKey, dict[float, float]] = {}
 
     def add(self, t_s: float, source: str, metric: str, entity: str, value: float | None) -> None:
-        """One value; None is not known and gives no row, nor does a time that is no number.
+        """One value; None is not known and gives no row, nor does a time that is no number, nor a value below 0, as
+        of a counter that ran over.
 
         A time that comes twice keeps its last value.
         """
-        if value is not None and abs(value) <= NUMBER_MAX and abs(t_s) <= NUMBER_MAX:
+        if value is not None and 0 <= value <= NUMBER_MAX and abs(t_s) <= NUMBER_MAX:
             key = SeriesKey(source=source, metric=metric, entity=entity)
             self._rows.setdefault(key, {})[t_s] = float(value)
 

@@ -1,7 +1,8 @@
 """Texts that another program passed on line by line: with times before the lines, quoted, numbered, after a name.
 
-Such are `ts` of moreutils, `kubectl logs --timestamps`, `docker logs -t`, logs of Compose, a mail's quotes and `cat
--n`. What was put before the lines is taken off; times of lines give a text a clock that has none of its own.
+Such are `ts` of moreutils, `kubectl logs --timestamps` and `--prefix`, `docker logs -t`, Docker's json-file log,
+logs of Compose, a mail's quotes and empty lines, and `cat -n`. What was put before the lines is taken off;
+times of lines give a text a clock that has none of its own.
 Source: ts(1) of moreutils 0.67; Kubernetes, kubectl logs; strftime of `ts FORMAT`.
 """
 
@@ -14,13 +15,14 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import TypeVar
 
-from volbench.core.base.parse import EPOCH_MAX_S
+from volbench.core.base.parse import EPOCH_MAX_S, parse_json
 from volbench.results.recorded.parsed import DAY_S, Recorded, banner
 
 _Value = TypeVar("_Value")
 _SHARE_MIN = 0.9
 """Part of the lines that must have what is taken off: a cut may begin within a line."""
 _LINES_MIN = 3
+_DOUBLED_MIN = 10
 _LOOKED_AT = 400
 _ISO = re.compile(
     r"\[?(?P<iso>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,]\d+)?(?P<zone>Z|[+-]\d\d:?\d\d)?\]?:?(?:[ \t]|$)"
@@ -29,7 +31,9 @@ _SYSLOG = re.compile(r"\[?(?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?P<time>\d
 _EPOCH = re.compile(r"(?P<epoch>\d{10})(?:\.\d+)?(?: |$)")
 _CLOCK = re.compile(r"\[?(?P<time>\d\d:\d\d:\d\d)(?:\.\d+)?\]?(?: |$)")
 _OF_A_LOAD = re.compile(r"^\[?\d\d:\d\d:\d\d(?:\.\d+)?\]? \[ *\d+(?:\.\d+)?s ?\]", re.MULTILINE)
-_TAG = re.compile(r"(?P<host>\S+) [\w./-]+(?:\[\d+\])?:(?: |$)")
+_TAG = re.compile(r"(?P<host>[^\s:\[\]]+) [\w./-]+(?:\[\d+\])?:(?: |$)")
+_TAG_ALONE = re.compile(r"[\w./-]+\[\d+\]:(?: |$)")
+_POD = re.compile(r"\[pod/[\w./-]+\] ?")
 _STREAM = re.compile(r"(?:stdout|stderr) [FP](?: |$)")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _YEARS = 1970, 9000
@@ -69,7 +73,7 @@ class PassedOn:
 def passed_on(text: str) -> PassedOn:
     """Return a text as the first program printed it, and when each of its lines came."""
     lines = original = text.splitlines()
-    for taken_off in (_quoted, _numbered, _named):
+    for taken_off in (_of_containers, _doubled, _quoted, _numbered, _named, _of_pods):
         lines = taken_off(lines)
     for read in (_iso, _syslog, _epoch, _clock):
         if (ends := _ends_of_most(lines, read)) is None:
@@ -81,7 +85,7 @@ def passed_on(text: str) -> PassedOn:
         tags = {matched["host"] for line in texts if (matched := _TAG.match(line))}
         host = tags.pop() if len(tags) == 1 else ""
         return PassedOn(
-            text="\n".join(_without(texts, _TAG) if host else texts),
+            text="\n".join(_without(texts, _TAG if host else _TAG_ALONE)),
             stamps=tuple(None if end is None else end[1] for end in ends),
             host=host,
         )
@@ -109,6 +113,33 @@ def _without(lines: list[str], prefix: re.Pattern[str]) -> list[str]:
     if _ends_of_most(lines, prefix.match) is None:
         return lines
     return [prefix.sub("", line, count=1) for line in lines]
+
+
+def _of_containers(lines: list[str]) -> list[str]:
+    """Lines of Docker's json-file log, each with its time before it."""
+    if not lines or not lines[0].startswith('{"log":'):
+        return lines
+    entries = []
+    for line in lines:
+        try:
+            entry = parse_json(line)
+        except ValueError:
+            continue  # the last one may be cut
+        if isinstance(entry, dict):
+            entries.append(f"{entry.get('time', '')} {str(entry.get('log', '')).rstrip()}")
+    return entries
+
+
+def _doubled(lines: list[str]) -> list[str]:
+    """Without the empty lines between all lines, as some mail programs put them there."""
+    if len(lines) < _DOUBLED_MIN or any(line.strip() for line in lines[1::2]):
+        return lines
+    return lines[::2]
+
+
+def _of_pods(lines: list[str]) -> list[str]:
+    """Without what `kubectl logs --prefix` puts before each line."""
+    return _without(lines, _POD) if lines and _POD.match(lines[0]) else lines
 
 
 def _quoted(lines: list[str]) -> list[str]:

@@ -55,6 +55,8 @@ _TEXT = re.compile(
     re.MULTILINE,
 )
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
+_EXAMPLE = "node_disk_reads_completed_total"
+_NAMES_SHOWN = 3
 _MS_MIN = 1e11
 """From here on a time since the epoch is in milliseconds: the classic text format, and VictoriaMetrics."""
 
@@ -67,8 +69,15 @@ def looks_like_prometheus(text: str) -> bool:
 
 
 def parse_prometheus(text: str) -> list[Recorded]:
-    """Series of each host in an answer, times in UTC. Raises ValueError for other answers."""
-    return recorded_by_host(raw_points(text))
+    """Series of each host in an answer, times in UTC. Raises ValueError for other answers and metrics."""
+    points = raw_points(text)
+    recordings = recorded_by_host(points)
+    if not recordings:
+        names = sorted({name for _, name, _ in points})
+        listed = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
+        content = f"it has only {listed}" if names else "the answer is empty"
+        raise ValueError(f"{content}: give query_range of counters such as {_EXAMPLE}")
+    return recordings
 
 
 def raw_points(text: str) -> dict[tuple[str, str, str], Points]:
@@ -90,7 +99,7 @@ def raw_points(text: str) -> dict[tuple[str, str, str], Points]:
     if nameless and not any(name for _, name, _ in points):
         raise ValueError(
             "its results have no metric's name, as rate() and other functions leave none: query the counters"
-            " themselves, such as node_disk_reads_completed_total"
+            f" themselves, such as {_EXAMPLE}"
         )
     return points
 

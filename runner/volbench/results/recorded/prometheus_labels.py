@@ -82,6 +82,6 @@ def _contradict(first: Points, second: Points) -> bool:
     _, at, in_second = np.intersect1d(first[0], second[0], return_indices=True)
     if len(at) < _COMMON_MIN:
         return False
-    values, others = first[1][at], second[1][in_second]
-    growth = max(float(np.abs(np.diff(both)).max()) for both in (values, others))
-    return float(np.quantile(np.abs(values - others), _AT_MOST_TIMES)) > _SCRAPES * growth
+    values, counterparts = first[1][at], second[1][in_second]
+    growth = max(float(np.abs(np.diff(both)).max()) for both in (values, counterparts))
+    return float(np.quantile(np.abs(values - counterparts), _AT_MOST_TIMES)) > _SCRAPES * growth

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from itertools import pairwise
 from pathlib import PurePosixPath
 
 from volbench.core.base.parse import parse_moment, parse_whole
-from volbench.results.recorded.parsed import DAY_S, Recorded, SeriesTable, scaled
+from volbench.results.recorded.parsed import DAY_S, HEAD_CHARACTERS, Recorded, SeriesTable, scaled
 from volbench.results.recorded.status_rates import status_rates
 from volbench.results.store.series import Series, SeriesKey
 
 _NAME = re.compile(r"(?P<prefix>\d{4}(?:_\d{2}){5})-(?P<kind>[a-z_0-9-]+)")
-_STAMP = re.compile(r"TS \d+(?:\.\d+)? (?P<date>\d{4}-\d{2}-\d{2}) (?P<time>\d{2}:\d{2}:\d{2})")
+_STAMP = re.compile(
+    r"TS (?P<epoch>\d{9,10})(?:\.\d+)?(?: (?P<date>\d{4}-\d{2}-\d{2})[ T](?P<time>\d{2}:\d{2}:\d{2})|$)"
+)
+_SAMPLES = re.compile(r"^TS \d{9,10}(?:\.\d+)?(?: [^\n]*)?\n(?: *\d+ +\d+ \S+(?: \d+){11,}\n)", re.MULTILINE)
 _FRACTION = re.compile(r"TS \d+(?P<fraction>\.\d+)")
 READ = ("diskstats", "procstat", "mysqladmin", "variables", "df", "top")
 """Kinds of files; what the others of a collection say is in these, or has no clock."""
@@ -87,6 +90,27 @@ def parse_collection(prefix: str, files: Mapping[str, str]) -> Collection:
     )
 
 
+def looks_like_disk_samples(text: str) -> bool:
+    """Whether a file has states of /proc/diskstats, each after its time: a -diskstats by another name."""
+    return _SAMPLES.search(text[:HEAD_CHARACTERS]) is not None
+
+
+def parse_disk_samples(text: str) -> Recorded:
+    """Series of each device between the states; in UTC where only seconds since the epoch are told."""
+    recorded = replace(parse_collection("", {"diskstats": text}).recorded, notes=())
+    first = next((stamp for line in text.splitlines() if (stamp := _STAMP.match(line))), None)
+    if first is None or first["date"] is not None or not recorded.dates:
+        return recorded
+    midnight = int(first["epoch"]) // int(DAY_S) * DAY_S
+    return replace(recorded, midnight_epoch_s=midnight, dates=())
+
+
+def _moment(stamp: re.Match[str]) -> datetime:
+    if stamp["date"] is None:
+        return datetime.fromtimestamp(int(stamp["epoch"]), tz=UTC).replace(tzinfo=None)
+    return parse_moment(f"{stamp['date']}T{stamp['time']}")
+
+
 def _dates(files: Mapping[str, str]) -> tuple[date, ...]:
     """The day of the first time stamp; empty where there is none."""
     for kind in ("diskstats", "procstat"):
@@ -94,7 +118,7 @@ def _dates(files: Mapping[str, str]) -> tuple[date, ...]:
             (matched for line in files.get(kind, "").splitlines() if (matched := _STAMP.match(line))), None
         )
         if stamp is not None:
-            return (parse_moment(f"{stamp['date']}T{stamp['time']}").date(),)
+            return (_moment(stamp).date(),)
     return ()
 
 
@@ -113,7 +137,7 @@ def _sections(text: str) -> Iterator[tuple[float, str]]:
         if stamp is None:
             at = None
             continue
-        moment = parse_moment(f"{stamp['date']}T{stamp['time']}")
+        moment = _moment(stamp)
         day = moment.toordinal() * DAY_S
         first_day = day if first_day is None else first_day
         fraction = _FRACTION.match(line)

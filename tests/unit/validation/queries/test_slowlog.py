@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import time
 import tracemalloc
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -323,6 +327,14 @@ def test_another_kind_of_file_is_refused_with_its_line() -> None:
         list(read_slow_log(["2024-01-01 [Note] ready for connections"], name="error.log"))
     assert caught.value.where == "error.log:1"
     assert "ready for connections" in (caught.value.evidence or "")
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_compressed_log_says_so(compress: Callable[[bytes], bytes]) -> None:
+    text = compress(whole("mysql-9.7").encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+    with pytest.raises(UsageError, match="not a line of a slow query log") as caught:
+        list(read_slow_log([text], name="slow.log.gz"))
+    assert caught.value.next_step == "unpack it first: it is compressed"
 
 
 def test_a_log_without_entries_is_no_error() -> None:

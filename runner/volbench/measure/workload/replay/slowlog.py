@@ -39,6 +39,8 @@ from volbench.measure.workload.replay.slowlog_entries import (
 )
 
 _CHUNK_BYTES = 1 << 20
+_COMPRESSED = ("\x1f\udc8b", "PK\3\4", "BZh", "\udcfd7zXZ", "(\udcb5/\udcfd")
+"""What gzip, zip, bzip2, xz and zstd begin with, as text with lone surrogates."""
 
 
 class LogText:
@@ -164,7 +166,9 @@ class SlowLog:
                 "this is not a line of a slow query log",
                 where=f"{self._name}:1",
                 evidence=first_body.lstrip().split("\n", 1)[0][:120].encode("utf-8", "replace").decode(),
-                next_step="give a file written with slow_query_log=ON and log_output=FILE",
+                next_step="unpack it first: it is compressed"
+                if first_body.startswith(_COMPRESSED)
+                else "give a file written with slow_query_log=ON and log_output=FILE",
             )
 
     def _counted(self, segment: LogSegment) -> LoggedStatement | None:

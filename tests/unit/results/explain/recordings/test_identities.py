@@ -117,11 +117,13 @@ def test_two_hosts_in_one_output_of_sadf_are_two(tmp_path: Path) -> None:
     assert first_causes(result) == ["", LIMIT]
 
 
-@pytest.mark.parametrize(("zone", "epoch", "told"), [(" CET", False, "the host's own"), ("", True, "UTC")])
-def test_times_of_sadf_with_a_zone_or_since_the_epoch(tmp_path: Path, zone: str, epoch: bool, told: str) -> None:
+@pytest.mark.parametrize(("zone", "epoch", "zone_text"), [(" CET", False, "the host's own"), ("", True, "UTC")])
+def test_times_of_sadf_with_a_zone_or_since_the_epoch(
+    tmp_path: Path, zone: str, epoch: bool, zone_text: str
+) -> None:
     restart = f"db1;-1;2025-03-11 00:00:00{zone or ' UTC'};LINUX-RESTART\t(8 CPU)\n" * (not epoch)
     result = explained(tmp_path, restart + sadf("db1", SLOW, zone=zone, epoch=epoch))
-    assert [(row.begin, row.points, row.zone) for row in result.table] == [("2025-03-11 00:10:00", 120, told)]
+    assert [(row.begin, row.points, row.zone) for row in result.table] == [("2025-03-11 00:10:00", 120, zone_text)]
 
 
 def query_range(
@@ -181,10 +183,10 @@ def test_two_servers_that_scrape_one_exporter_tell_of_one_host(tmp_path: Path) -
 
 
 def test_an_exporter_that_was_started_anew_under_another_label_is_one_host(tmp_path: Path) -> None:
-    whole = query_range(SLOW, {"instance": "db1:9100", "pod": "a"})
+    results = query_range(SLOW, {"instance": "db1:9100", "pod": "a"})
     halves = [
-        [{"metric": {**result["metric"], "pod": pod}, "values": result["values"][part]} for result in whole]  # type: ignore[dict-item, index]
-        for pod, part in (("a", slice(0, 60)), ("b", slice(60, None)))
+        [{"metric": {**result["metric"], "pod": pod}, "values": result["values"][rows]} for result in results]  # type: ignore[dict-item, index]
+        for pod, rows in (("a", slice(0, 60)), ("b", slice(60, None)))
     ]
     result = explained(tmp_path, answer(*halves))
     assert [row.points for row in result.table] == [119]
@@ -230,7 +232,7 @@ def test_what_another_volume_did_is_no_part_of_a_limit(tmp_path: Path) -> None:
     result = explain_recorded(tmp_path)
     (finding, *_) = result.findings
     assert finding.cause == LIMIT
-    told = " ".join([finding.advice, *(item.text for item in finding.evidence)])
-    assert "who else uses" not in told
-    assert "to all that use it" not in told
+    text = " ".join([finding.advice, *(item.text for item in finding.evidence)])
+    assert "who else uses" not in text
+    assert "to all that use it" not in text
     assert any("shared_volume would have been named, but the time zone" in note for note in result.notes)
