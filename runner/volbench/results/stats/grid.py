@@ -52,6 +52,11 @@ class Grid:
         keys = sorted(key for key in self.columns if key.source == source and key.metric == metric)
         return tuple(key.entity for key in keys if not np.isnan(self.columns[key]).all())
 
+    def window_of(self, mask: Mask) -> tuple[float, float]:
+        """Return when the first bucket of a mask of shape (buckets,) begins, and when its last one ends."""
+        chosen = np.flatnonzero(mask)
+        return float(self.t_s[chosen[0]]) - self.width_s, float(self.t_s[chosen[-1]])
+
     def within(self, t0_s: float, t1_s: float) -> Grid:
         """Return the buckets that lie in t0_s .. t1_s, by their middle."""
         middle = self.t_s - self.width_s / 2

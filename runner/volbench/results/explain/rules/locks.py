@@ -166,8 +166,8 @@ def _standing(case: Case, cause: str) -> Iterator[Cause]:
     during = waiting > 0
     if share < least or int(during.sum()) < STANDING_SAMPLES:
         return
-    sessions, inside = float(waiting[during].mean()), np.flatnonzero(during)
-    begin_s, end_s = float(case.grid.t_s[inside[0]]) - case.grid.width_s, float(case.grid.t_s[inside[-1]])
+    sessions = float(waiting[during].mean())
+    begin_s, end_s = case.grid.window_of(during)
     text = (
         f"{number(sessions)} sessions at a time wait for {noun}, from {clock(begin_s, case.clock_zero_s)} to"
         f" {clock(end_s, case.clock_zero_s)}; a wait that has not ended is in no statement's time"

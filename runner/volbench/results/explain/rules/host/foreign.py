@@ -112,7 +112,7 @@ def foreign_findings(case: Case) -> list[Cause]:
         return []
     first, last = int(np.flatnonzero(active)[0]), int(np.flatnonzero(active)[-1])
     bounded = first >= limit.FOREIGN_SAMPLES or len(active) - 1 - last >= limit.FOREIGN_SAMPLES
-    window_s = float(case.grid.t_s[first]) - case.grid.width_s, float(case.grid.t_s[last])
+    window_s = case.grid.window_of(active)
     effects = [*effect_rows(case, active)] if bounded else []
     worst = _worst(effects)
     cpus = _at_cpus(case, active, worst)

@@ -85,10 +85,9 @@ def memory_findings(case: Case) -> Iterator[Cause]:
         return
     effects = [effect for effect in effect_rows(case, during) if effect.is_worse]
     share = None if case.budget is None else case.budget.share("data_reads") * case.time_share_of(during)
-    inside = np.flatnonzero(during)
     yield Cause(
         cause=RECLAIM,
-        window_s=(float(case.grid.t_s[inside[0]]) - case.grid.width_s, float(case.grid.t_s[inside[-1]])),
+        window_s=case.grid.window_of(during),
         share=share,
         checks=(True, None if pressure is None else True, bool(effects) or None),
         one_of_two=pressure is None,

@@ -276,7 +276,7 @@ def _foreign_finding(case: Case, account: CpuAccount, share: float | None, cpu_s
     active = _busy_with_others(case, account)
     bounded = active is not None and _is_bounded(active)
     effects = [*effect_rows(case, active)] if active is not None and bounded else []
-    window_s = case.window_s if active is None or not bounded else _window(case, active)
+    window_s = case.window_s if active is None or not bounded else case.grid.window_of(active)
     counted = account.delay is not None and case.cpu_cycle_share is not None
     return Cause(
         cause=OTHER_PROGRAMS,
@@ -320,11 +320,6 @@ def _is_bounded(active: Mask) -> bool:
     """Whether they began or ended within the step."""
     inside = np.flatnonzero(active)
     return bool(inside[0] >= limit.FOREIGN_SAMPLES or len(active) - 1 - inside[-1] >= limit.FOREIGN_SAMPLES)
-
-
-def _window(case: Case, active: Mask) -> tuple[float, float]:
-    inside = np.flatnonzero(active)
-    return float(case.grid.t_s[inside[0]]) - case.grid.width_s, float(case.grid.t_s[inside[-1]])
 
 
 def _foreign_row(case: Case, account: CpuAccount, window_s: tuple[float, float] | None) -> EvidenceRow:

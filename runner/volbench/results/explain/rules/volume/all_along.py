@@ -122,8 +122,7 @@ def _saturated_findings(case: Case, device: Device, waited_device: Device, waits
     await_ms = waited_device.await_ms
     queue = None if await_ms is None else median((waited_device.iops * await_ms / 1000)[waits])
     waited = None if await_ms is None else median(await_ms[waits])
-    where = np.flatnonzero(waits)
-    window_s = float(case.grid.t_s[where[0]]) - case.grid.width_s, float(case.grid.t_s[where[-1]])
+    window_s = case.grid.window_of(waits)
     size_kib = device.size_kib
     resources: list[Resource] = ["iops", "throughput"]
     if size_kib is not None and size_kib >= LARGE_KIB:

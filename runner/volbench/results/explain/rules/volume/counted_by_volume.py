@@ -118,8 +118,7 @@ def _shared(case: Case, counts: list[Count]) -> Cause | None:
     worst = max(worse, key=lambda effect: effect.slowdown, default=None)
     of_clients = worst is not None and worst.evidence.metric in CLIENT_FIGURES
     time_share = case.clients_share_of(active) if of_clients else case.time_share_of(active)
-    indices = np.flatnonzero(active)
-    window_s = float(case.grid.t_s[indices[0]]) - case.grid.width_s, float(case.grid.t_s[indices[-1]])
+    window_s = case.grid.window_of(active)
     bytes_known = all(count.volume_mib is not None for count in counts)
     return Cause(
         cause=SHARED,

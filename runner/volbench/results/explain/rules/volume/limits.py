@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.cause import Cause
@@ -184,8 +182,7 @@ def _counted_only(case: Case, resource: Resource, cause: str) -> Iterator[Cause]
     if counted is None or device is None or share is None or share < limit.EXCEEDED_MIN:
         return
     values = device.carried(resource)
-    met = np.flatnonzero(counted >= limit.EXCEEDED_MIN)
-    window_s = float(case.grid.t_s[met[0]]) - case.grid.width_s, float(case.grid.t_s[met[-1]])
+    window_s = case.grid.window_of(counted >= limit.EXCEEDED_MIN)
     level = None if values is None else quantile(values[counted >= COUNTED_FULL], 0.5)
     text = f"the volume counts its limit exceeded in {percent(share)} of the time"
     rows = [row(f"volume_exceeded_{resource}_ratio", share, "1", text)]

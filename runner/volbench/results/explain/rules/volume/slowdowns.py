@@ -91,8 +91,7 @@ def _while_fallen(case: Case, device: Device) -> list[tuple[SeriesChange, Mask, 
     during = fallen(case)
     if during is None:
         return []
-    inside = np.flatnonzero(during)
-    begin_s, end_s = float(case.grid.t_s[inside[0]]) - case.grid.width_s, float(case.grid.t_s[inside[-1]])
+    begin_s, end_s = case.grid.window_of(during)
     change = SeriesChange(shape="episode", t0_s=begin_s, t1_s=end_s)
     return [(change, during, waits) for waits in _waits(case, device)]
 

@@ -133,7 +133,7 @@ def _finding(case: Case, device: Device, slowdown: Slowdown) -> Cause | None:
     return Cause(
         cause="storage.degraded",
         decided_by="before and after",
-        window_s=_window_s(case, during),
+        window_s=case.grid.window_of(during),
         share=None if share is None else share * time_share,
         checks=(
             True,
@@ -196,11 +196,6 @@ def _text(case: Case, slowdown: Slowdown, queues: tuple[float, float]) -> str:
         f"{when} {waited_operation(case)} takes {now} ms, else {before} ms"
         f" ({number(slowdown.ratio)} times as long), with {number(queues[1])} in flight, else {number(queues[0])}"
     )
-
-
-def _window_s(case: Case, during: Mask) -> tuple[float, float]:
-    first, last = (int(index) for index in np.flatnonzero(during)[[0, -1]])
-    return float(case.grid.t_s[first]) - case.grid.width_s, float(case.grid.t_s[last])
 
 
 def _heavier(device: Device, during: Mask) -> bool:
