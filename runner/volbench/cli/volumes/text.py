@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from volbench.core.base.text import percent, size
+from volbench.core.base.text import percent, size, three_digits
 from volbench.core.profile.files import COMMON, load_profile
 from volbench.core.profile.resolve import ResolvedVolume
 from volbench.core.profile.schema import Profile
@@ -154,7 +154,7 @@ def probe_parts(probe: Probe, nearest: Sequence[Nearest]) -> Iterator[Renderable
             table.add_row(
                 kind.title,
                 kind.unit,
-                figure_text(probe.figures[name]),
+                three_digits(probe.figures[name]),
                 *(_profile_figure(near, name) for near in nearest),
             )
     table.add_row("distance", "about", "", *(f"{percent(math.expm1(near.distance))}" for near in nearest))
@@ -252,16 +252,11 @@ def _notes_of_rates(probe: Probe) -> Iterator[str]:
         )
     for name, mean in probe.uneven.items():
         yield (
-            f"{FIGURES[name].title}: {figure_text(probe.figures[name])} {FIGURES[name].unit} is the median half "
-            f"second, the mean is {figure_text(mean)}: the volume or this machine stalled in between."
+            f"{FIGURES[name].title}: {three_digits(probe.figures[name])} {FIGURES[name].unit} is the median half "
+            f"second, the mean is {three_digits(mean)}: the volume or this machine stalled in between."
         )
     for name in probe.unsaturated:
         yield f"{FIGURES[name].title}: the queue was the limit, not the volume; it can do more."
-
-
-def figure_text(value: float) -> str:
-    """Return three significant digits, whole from a hundred on."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _rates(figures: Mapping[str, float]) -> Iterator[str]:
@@ -271,11 +266,11 @@ def _rates(figures: Mapping[str, float]) -> Iterator[str]:
         ("read_mib_per_s", "write_mib_per_s", "MiB/s"),
         ("read_4k_ms", "write_4k_ms", "ms"),
     ):
-        texts = [figure_text(figures[name]) for name in (read, write) if name in figures]
+        texts = [three_digits(figures[name]) for name in (read, write) if name in figures]
         if texts:
             yield f"{texts[0]} {unit}" if len(set(texts)) == 1 else f"{texts[0]} read and {texts[1]} write {unit}"
     if "open_ms" in figures:
-        yield f"open {figure_text(figures['open_ms'])} ms"
+        yield f"open {three_digits(figures['open_ms'])} ms"
 
 
 def _credits(resolved: ResolvedVolume) -> Iterator[str]:
@@ -291,7 +286,7 @@ def _credits(resolved: ResolvedVolume) -> Iterator[str]:
 def _profile_figure(nearest: Nearest, name: str) -> str:
     if name not in nearest.figures:
         return ""
-    return f"{'~' if name in nearest.assumed else ''}{figure_text(nearest.figures[name])}"
+    return f"{'~' if name in nearest.assumed else ''}{three_digits(nearest.figures[name])}"
 
 
 def _plain(value: float | str) -> str:

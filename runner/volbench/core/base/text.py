@@ -212,8 +212,8 @@ def size(size_bytes: float) -> str:
         return f"{size_bytes / _GIB:,.0f} GiB"
     for unit, unit_bytes in (("TiB", _TIB), ("GiB", _GIB), ("MiB", _MIB)):
         if size_bytes >= unit_bytes:
-            return f"{_three_digits(size_bytes / unit_bytes)} {unit}"
-    return f"{_three_digits(size_bytes / _KIB)} KiB"
+            return f"{three_digits(size_bytes / unit_bytes)} {unit}"
+    return f"{three_digits(size_bytes / _KIB)} KiB"
 
 
 def _trimmed(value: float) -> str:
@@ -221,7 +221,8 @@ def _trimmed(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) else number(value)
 
 
-def _three_digits(value: float) -> str:
+def three_digits(value: float) -> str:
+    """Return three significant digits, all digits from a hundred on."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 

@@ -73,7 +73,7 @@ def layout_volume(
                 if component.spec
                 else f"{component.name!r} names no volume"
             )
-            raise _fault(f"{name}={spec}", message, _EXAMPLE)
+            raise volume_fault(f"{name}={spec}", message, _EXAMPLE)
     volumes = [parse(f"{component_name(name, component.name)}={component.spec}") for component in components]
     _check_directories(components, volumes, text=f"{name}={spec}")
     layout = [
@@ -95,16 +95,16 @@ def _check_names(components: Sequence[ComponentText], *, text: str) -> None:
     for name in names:
         if name not in (DATA, *GROUPS):
             hint = suggestion(name, (DATA, *GROUPS)) or _EXAMPLE
-            raise _fault(text, f"{name!r} is no component of a server", hint)
+            raise volume_fault(text, f"{name!r} is no component of a server", hint)
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise _fault(text, f"{twice!r} occurs twice", "name each component once")
+        raise volume_fault(text, f"{twice!r} occurs twice", "name each component once")
     if DATA not in names:
-        raise _fault(text, "the layout has no volume for the data", _EXAMPLE)
+        raise volume_fault(text, "the layout has no volume for the data", _EXAMPLE)
     name_of: dict[str, str] = {}
     for name in names:
         for role in GROUPS.get(name, ()):
             if role in name_of:
-                raise _fault(
+                raise volume_fault(
                     text,
                     f"{name_of[role]!r} and {name!r} both name the {ROLE_TEXTS[role]}",
                     "name each component once",
@@ -115,20 +115,20 @@ def _check_names(components: Sequence[ComponentText], *, text: str) -> None:
 def _check_directories(components: Sequence[ComponentText], volumes: Sequence[VolumeSpec], *, text: str) -> None:
     for volume in volumes:
         if volume.kind not in _KINDS:
-            raise _fault(
+            raise volume_fault(
                 text,
                 f"a {volume.kind} volume cannot be a component of a layout",
                 f"components have a directory on this machine: {', '.join(_KINDS)}",
             )
         if "control" in volume.options:
-            raise _fault(text, "a server from elsewhere has its own layout", "leave the option `control` out")
+            raise volume_fault(text, "a server from elsewhere has its own layout", "leave the option `control` out")
     volume_of: dict[tuple[str, str], str] = {}
     for component, volume in zip(components, volumes, strict=True):
         if volume.kind == "emulated":
             continue  # each is a volume of its own, whatever its profile
         key = (volume.kind, os.path.normpath(volume.location) if volume.kind == "path" else volume.location)
         if key in volume_of:
-            raise _fault(
+            raise volume_fault(
                 text,
                 f"{volume_of[key]!r} and {component.name!r} name the same directory",
                 "give each a volume of its own, or leave one out: it is with the data then",
@@ -194,5 +194,6 @@ def check_roles(specs: Sequence[VolumeSpec], *, flavor: str, option: Callable[[s
             )
 
 
-def _fault(text: str, message: str, next_step: str) -> UsageError:
+def volume_fault(text: str, message: str, next_step: str) -> UsageError:
+    """Return the error of a SPEC that cannot be used."""
     return UsageError(message, where=f"volume {text!r}", next_step=next_step)

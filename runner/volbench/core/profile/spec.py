@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from pydantic import ValidationError
 
 from volbench.core.base.nearest import suggestion
-from volbench.core.profile.layout import layout_volume, split_layout
+from volbench.core.profile.layout import layout_volume, split_layout, volume_fault
 from volbench.core.profile.nfs_options import nfs_option_faults
 from volbench.core.records.base import parse_size_bytes
 from volbench.core.records.run import VolumeSpec
@@ -149,7 +149,7 @@ def parse_volume(text: str, *, name: str | None = None) -> VolumeSpec:
     if name is None:
         name, separator, spec = text.partition("=")
         if not separator or "/" in name or ":" in name:
-            raise _fault(
+            raise volume_fault(
                 text, "a volume needs the form NAME=SPEC", f"for instance a={text or KINDS['path'].example}"
             )
     else:
@@ -164,11 +164,11 @@ def parse_volume(text: str, *, name: str | None = None) -> VolumeSpec:
             {"name": name, "kind": kind, "location": location, "options": options, "text": spec}
         )
     except ValidationError as error:
-        raise _fault(
+        raise volume_fault(
             text, f"{name!r} is not a volume's name", "use at most 41 letters, digits, '_', '.' and '-'"
         ) from error
     except ValueError as error:
-        raise _fault(text, str(error), f"for instance {KINDS[kind].example}") from error
+        raise volume_fault(text, str(error), f"for instance {KINDS[kind].example}") from error
 
 
 def require_kind(spec: VolumeSpec, *, in_cluster: bool) -> None:
@@ -194,12 +194,12 @@ def _split(text: str, spec: str) -> tuple[str, str, str]:
     kind, separator, after_kind = spec.partition(":")
     if kind not in KINDS and not separator:
         example = f"for a directory path:{spec or '/mnt/x'}; other kinds: {', '.join(KINDS)}"
-        raise _fault(text, f"{spec!r} says no kind of volume", example)
+        raise volume_fault(text, f"{spec!r} says no kind of volume", example)
     if kind not in KINDS:
-        raise _fault(text, f"unknown kind of volume {kind!r}", _nearest(kind, KINDS))
+        raise volume_fault(text, f"unknown kind of volume {kind!r}", _nearest(kind, KINDS))
     location, _, query = after_kind.partition("?")
     if not separator or not location:
-        raise _fault(text, f"a {kind} volume needs a name or path", f"for instance {KINDS[kind].example}")
+        raise volume_fault(text, f"a {kind} volume needs a name or path", f"for instance {KINDS[kind].example}")
     if kind == "path":
         location = str(Path(location).absolute())
     if kind == "emulated" and location.endswith(".yaml"):
@@ -213,7 +213,7 @@ def _options(text: str, kind: str, query: str) -> dict[str, str]:
     if kind == "nfs":
         faults_found = list(nfs_option_faults(query))
         if faults_found:
-            raise _fault(text, "; ".join(faults_found), "nfs(5) lists all mount options")
+            raise volume_fault(text, "; ".join(faults_found), "nfs(5) lists all mount options")
         return {"options": query}
     options: dict[str, str] = {}
     faults: list[tuple[str, str]] = []
@@ -224,9 +224,10 @@ def _options(text: str, kind: str, query: str) -> dict[str, str]:
             faults.append(fault)
         options[key] = value
     if len(faults) == 1:
-        raise _fault(text, *faults[0])
+        raise volume_fault(text, *faults[0])
     if faults:
-        raise _fault(text, "; ".join(f"{fault_text} ({hint})" for fault_text, hint in faults), KINDS[kind].example)
+        listed = "; ".join(f"{fault_text} ({hint})" for fault_text, hint in faults)
+        raise volume_fault(text, listed, KINDS[kind].example)
     return options
 
 
@@ -249,7 +250,3 @@ def _option_fault(kind: str, key: str, value: str, before: Mapping[str, str]) ->
 
 def _nearest(name: str, candidates: Iterable[str]) -> str:
     return suggestion(name, candidates) or "this kind has no options"
-
-
-def _fault(text: str, message: str, next_step: str) -> UsageError:
-    return UsageError(message, where=f"volume {text!r}", next_step=next_step)

@@ -19,6 +19,7 @@ from volbench.core.suite.own_files import named_files
 from volbench.core.suite.sweep import with_parameters
 from volbench.errors import UsageError
 from volbench.machine.engine.own_data.form import decompressing_program, head_of, is_zip
+from volbench.machine.placement.docker.own_files import unreadable
 
 BYTES_MAX = 900 << 10
 """Of all files of a run: Kubernetes refuses a ConfigMap beyond 1 MiB."""
@@ -96,7 +97,7 @@ def _content(path: Path) -> bytes:
         with safe_files.open_given(path) as file:
             content = file.read(BYTES_MAX + 1)
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     if len(content) > BYTES_MAX:
         raise _too_large(path, f"{path} has more than {size(BYTES_MAX)}")
     return content
@@ -120,7 +121,7 @@ def _packed(text: str) -> bytes:
                 if len(packed) > BYTES_MAX:
                     raise _too_large(path, f"packed with gzip, {path} has more than {size(BYTES_MAX)}")
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     return packed + packer.flush()
 
 
@@ -142,7 +143,3 @@ def _too_large(path: Path, evidence: str) -> UsageError:
         next_step=f"put a dump on a claim, and name it (`{CLAIM_EXAMPLE}`); keep a script in a directory without"
         " other Lua files; cut a log",
     )
-
-
-def _unreadable(path: Path, error: OSError) -> UsageError:
-    return UsageError("a file of your own cannot be read", where=str(path), evidence=str(error))

@@ -135,7 +135,7 @@ def _may_read(path: Path, uid: int) -> bool:
     try:
         status = path.stat()
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     if status.st_uid == uid:
         granted = status.st_mode >> 6
     else:
@@ -158,9 +158,10 @@ def _copied(source: Path, destination: Path, uid: int) -> Path:
             if os.getuid() == 0:
                 os.chown(entry, uid, uid, follow_symlinks=False)
     except OSError as error:
-        raise _unreadable(source, error) from error
+        raise unreadable(source, error) from error
     return destination
 
 
-def _unreadable(path: Path, error: OSError) -> UsageError:
+def unreadable(path: Path, error: OSError) -> UsageError:
+    """Return the error of a user's file that cannot be read."""
     return UsageError("a file of your own cannot be read", where=str(path), evidence=str(error))

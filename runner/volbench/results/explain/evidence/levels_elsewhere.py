@@ -69,8 +69,8 @@ def level_elsewhere(
         size_kib = _size_kib(apart, level)
         if not level.is_limit or size_kib is None or (level.supposed and not counts_flushes):
             continue
-        alike = _ratio(level.level, now[level.resource].level) <= SAME_LEVEL
-        if alike and (_is_alone(level, levels) or _ratio(size_kib, size_now_kib) >= SIZES_APART):
+        alike = ratio_between(level.level, now[level.resource].level) <= SAME_LEVEL
+        if alike and (_is_alone(level, levels) or ratio_between(size_kib, size_now_kib) >= SIZES_APART):
             agreeing.append(
                 LevelElsewhere(
                     resource=level.resource,
@@ -99,6 +99,7 @@ def _size_kib(device: Device, plateau: Plateau) -> float | None:
     return None if not moved or not operations else moved * KIB_PER_MIB / operations
 
 
-def _ratio(first: float, second: float) -> float:
+def ratio_between(first: float, second: float) -> float:
+    """Return the larger over the smaller of two levels; infinite over 0."""
     low, high = sorted((first, second))
     return high / low if low > 0 else np.inf

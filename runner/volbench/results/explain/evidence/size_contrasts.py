@@ -20,7 +20,12 @@ import numpy as np
 from volbench.core.records.size_contrast import SAME_RATE, SizeContrast
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.evidence.device import RESOURCES, Device, Direction, Resource, device_of
-from volbench.results.explain.evidence.levels_elsewhere import KIB_PER_MIB, SIZES_APART, LevelElsewhere
+from volbench.results.explain.evidence.levels_elsewhere import (
+    KIB_PER_MIB,
+    SIZES_APART,
+    LevelElsewhere,
+    ratio_between,
+)
 from volbench.results.explain.evidence.limits import Plateau
 from volbench.results.stats.grid import Floats, Grid, Mask, median, median_of_finite
 
@@ -172,7 +177,7 @@ def outcome_of(
     usable = [
         level
         for level in levels
-        if mix is not None and level.mix == mix and _ratio(level.size_kib, size_now_kib) >= SIZES_APART
+        if mix is not None and level.mix == mix and ratio_between(level.size_kib, size_now_kib) >= SIZES_APART
     ]
     if not usable:
         return None
@@ -228,7 +233,7 @@ def _judged(
         (resource, level)
         for level in usable
         for resource in RESOURCES
-        if _ratio(level.of(resource), rates[resource]) <= SAME_RATE
+        if ratio_between(level.of(resource), rates[resource]) <= SAME_RATE
         and (level.queued >= QUEUED_MIN or exceeded == {_RIVALS[resource]})
     ]
     more = [
@@ -255,8 +260,3 @@ def _judged(
 
 def _sum_of(values: Floats) -> float:
     return float(np.nansum(values))
-
-
-def _ratio(first: float, second: float) -> float:
-    low, high = sorted((first, second))
-    return high / low if low > 0 else np.inf

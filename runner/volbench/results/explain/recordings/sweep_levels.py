@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from volbench.core.records.named_metrics import CPU, Diskstats
+from volbench.core.records.named_metrics import Diskstats
 from volbench.results.explain import thresholds as limit
 from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import LITTLE_TOLERANCE, Device, device_of, little_ratio
@@ -135,7 +135,7 @@ def level_of(case: Case, entity: str, name: str, load: float | None, tps: float 
         size_kib=None if sizes is None else 1024 * float(np.median(sizes)),
         writes=None if writes is None else float(np.median(writes)),
         util=None if device.util is None else median(device.util[finite]),
-        cpu_busy=_cpu_busy(case),
+        cpu_busy=case.cpu_busy,
         most=_most(rate, writes, sizes),
         steady=float(((rate >= low) & (rate <= high)).mean()),
         little=little_ratio(device) if device.knows_queue and _has_queue(case.cell_grid, device) else None,
@@ -149,11 +149,6 @@ def _has_queue(grid: Grid, device: Device) -> bool:
 
 def _shares(values: Floats | None, total: Floats, finite: np.ndarray) -> Floats | None:
     return None if values is None else values[finite] / np.maximum(total[finite], 1e-9)
-
-
-def _cpu_busy(case: Case) -> float | None:
-    user, system = case.at(CPU.user_ratio), case.at(CPU.system_ratio)
-    return None if user is None or system is None else median(user + system)
 
 
 def _most(rate: Floats, writes: Floats | None, sizes: Floats | None) -> float:

@@ -159,7 +159,11 @@ def dot_chart(cells: Iterable[CellRow], metric: str, volumes: Sequence[str]) -> 
         of_volume = [row for row in rows if row.volume == volume]
         middle = figure_of(of_volume, metric)
         dots = tuple(
-            Dot(at=position(row.metrics[metric].value), kind=_standing(row, metric), title=_dot_title(row, metric))
+            Dot(
+                at=position(row.metrics[metric].value),
+                kind=cell_standing(row, metric),
+                title=_dot_title(row, metric),
+            )
             for row in of_volume
         )
         dot_rows.append(DotRow(volume=volume, dots=dots, median_at=None if middle is None else position(middle)))
@@ -176,10 +180,11 @@ def dot_chart(cells: Iterable[CellRow], metric: str, volumes: Sequence[str]) -> 
 def _dot_title(row: CellRow, metric: str) -> str:
     value = row.metrics[metric]
     text = f"{row.cell_id}, repeat {row.repeat}: {label(metric)} {quantity(value.value, value.unit)}"
-    return text if row.valid else f"{text}; {_standing(row, metric)}: {'; '.join(row.invalid_reasons)}"
+    return text if row.valid else f"{text}; {cell_standing(row, metric)}: {'; '.join(row.invalid_reasons)}"
 
 
-def _standing(row: CellRow, metric: str) -> Standing:
+def cell_standing(row: CellRow, metric: str) -> Standing:
+    """Return whether a cell's value of a metric is valid, known within bounds, or invalid."""
     return standing_of(valid=row.valid, bounded=metric in row.bounds)
 
 

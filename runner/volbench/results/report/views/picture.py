@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from volbench.core.base.text import quantity
 from volbench.core.records.metrics import PRIMARY_METRICS
 from volbench.core.records.report import CellRow, ComparisonRow, FigureRow, HeadlineFigure, Report, Standing
-from volbench.results.compare.figures import standing_of
-from volbench.results.report.views.geometry import Tick, linear_ticks, log_ticks
+from volbench.results.report.views.geometry import Tick, cell_standing, linear_ticks, log_ticks
 from volbench.results.report.wording import figure_clauses, label, load_text
 
 LOG_FROM = 20.0
@@ -173,7 +172,7 @@ def _lane(
         text="no figure" if figure is None else figure_clauses(figure),
         marks=tuple(
             PictureMark(
-                at=axis.at(cell.metrics[metric].value), kind=_standing(cell, metric), title=_title(cell, metric)
+                at=axis.at(cell.metrics[metric].value), kind=cell_standing(cell, metric), title=_title(cell, metric)
             )
             for cell in cells
         ),
@@ -182,11 +181,7 @@ def _lane(
     )
 
 
-def _standing(cell: CellRow, metric: str) -> Standing:
-    return standing_of(valid=cell.valid, bounded=metric in cell.bounds)
-
-
 def _title(cell: CellRow, metric: str) -> str:
     value = cell.metrics[metric]
     text = f"{cell.cell_id}: {label(metric)} {quantity(value.value, value.unit)}"
-    return text if cell.valid else f"{text}; {_standing(cell, metric)}: {'; '.join(cell.invalid_reasons)}"
+    return text if cell.valid else f"{text}; {cell_standing(cell, metric)}: {'; '.join(cell.invalid_reasons)}"
