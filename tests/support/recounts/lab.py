@@ -13,7 +13,7 @@ from printed_counts import ROOT, plain
 from stored_files import stored_text
 
 from causes import families
-from causes.first_sight import CLAIMED, FILES, FIRST, runs_of
+from causes.first_sight import CLAIMED, FILES, FIRST, LATEST, runs_of
 from causes.observed import Run, run_from
 from causes.scoring import SURE, figures, is_named, is_right, left_out
 
@@ -105,15 +105,9 @@ def _count(meaning: str) -> str:
 
 
 def fresh_p95() -> Iterator[str]:
-    """What p95 followed in, by the rules of each reading."""
-    (first, _), (claimed, share) = _figure(FILES[-1], FIRST, "p95"), _figure(FILES[-1], CLAIMED, "p95")
-    yield f"p95 is rebuilt within 25 % in {first} sure findings"
-    fitted, of_fitted = _figure(FILES[0], CLAIMED, "p95")
-    yield f"and in {claimed} ({share} %) from what each finding claims, where seed 703,"
-    yield f"has {fitted} ({of_fitted} %)"
-    yield f"the clients' queue): {fitted} sure findings"
-    clean = [_figure(file, FIRST, "clean acquitted")[0] for file in FILES]
-    yield f"acquitted were {clean[0]} in seed 703 and are {clean[1]}"
+    """How often p95 followed at first sight of the latest seed."""
+    count, share = _figure(LATEST, FIRST, "p95")
+    yield f"p95 is rebuilt within 25 % in {count} sure findings ({share} %"
 
 
 def p95_of_seed_703() -> Iterator[str]:
