@@ -8,21 +8,9 @@ from typing import Any
 
 from volbench.core.profile.formula import Value, evaluate
 from volbench.core.profile.schema import Disks, FirstTouch, Formula, Latency, Leg, Limit, Profile
+from volbench.core.records.sources.device.emulator import DATA_OPERATIONS, METADATA_OPERATIONS
 
 _NORMAL_QUANTILE_99 = 2.3263478740408408
-_DATA_OPERATIONS = ("read", "write", "flush")
-_METADATA_OPERATIONS = (
-    "lookup",
-    "getattr",
-    "setattr",
-    "open",
-    "close",
-    "create",
-    "unlink",
-    "rename",
-    "readdir",
-    "other",
-)
 
 
 def daemon_model(
@@ -89,13 +77,13 @@ def disk_limits(
 
 def _latencies(profile: Profile, names: Mapping[str, Value]) -> dict[str, Any]:
     """Return latencies by operation; `metadata` applies to every metadata operation without an own one."""
-    operations = (*_DATA_OPERATIONS, *_METADATA_OPERATIONS)
+    operations = (*DATA_OPERATIONS, *METADATA_OPERATIONS)
     unknown = set(profile.latency) - {*operations, "metadata"}
     if unknown:
         raise ValueError(f"unknown operation {min(unknown)!r}; known: {', '.join(operations)} and metadata")
     latencies = {}
     for operation in operations:
-        general = profile.latency.get("metadata") if operation in _METADATA_OPERATIONS else None
+        general = profile.latency.get("metadata") if operation in METADATA_OPERATIONS else None
         latency = profile.latency.get(operation, general)
         if latency is not None:
             latencies[operation] = _latency(latency, names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from volbench.core.records.sources.device.mountstats import TIMED_OPERATIONS
 from volbench.results.recorded.parsed import Recorded, SeriesTable, first_lines, number
 
 _MOUNT = re.compile(r"^(?P<export>\S.*) mounted on (?P<mount>/.*):\s*$")
@@ -17,15 +18,6 @@ _DEVICE = re.compile(r"^device (?P<export>\S+) mounted on (?P<mount>\S+) with fs
 _COLUMNS = ("ops/s", "kB/s", "kB/op", "retrans", "avg RTT (ms)", "avg exe (ms)", "avg queue (ms)", "errors")
 _OPERATION = re.compile(r"^\s+(?P<name>[A-Z_]+):(?P<counters>(?: \d+){8,9})\s*$")
 _SOURCE = "mountstats"
-_TIMED = {
-    "READ": "r",
-    "WRITE": "w",
-    "COMMIT": "commit",
-    "GETATTR": "getattr",
-    "LOOKUP": "lookup",
-    "OPEN": "open",
-    "CLOSE": "close",
-}
 
 
 def looks_like_nfsiostat(text: str) -> bool:
@@ -160,9 +152,9 @@ def _rates(
         rate = grown[0] / dt_s
         if name not in ("READ", "WRITE"):
             metadata += rate
-        if name in _TIMED and grown[0]:
-            table.add(t_s, _SOURCE, f"{_TIMED[name]}_await_ms", mount, grown[7] / grown[0])
-            table.add(t_s, _SOURCE, f"{_TIMED[name]}_rtt_ms", mount, grown[6] / grown[0])
+        if name in TIMED_OPERATIONS and grown[0]:
+            table.add(t_s, _SOURCE, f"{TIMED_OPERATIONS[name]}_await_ms", mount, grown[7] / grown[0])
+            table.add(t_s, _SOURCE, f"{TIMED_OPERATIONS[name]}_rtt_ms", mount, grown[6] / grown[0])
         if name == "READ":
             table.add(t_s, _SOURCE, "reads_per_s", mount, rate)
             table.add(t_s, _SOURCE, "read_mib_per_s", mount, grown[4] / 2**20 / dt_s)

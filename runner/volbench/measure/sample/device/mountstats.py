@@ -13,6 +13,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from volbench.core.records.series import SeriesRow
+from volbench.core.records.sources.device.mountstats import TIMED_OPERATIONS
 from volbench.measure.sample.change import MIB, Change, ratio
 from volbench.measure.sample.config import SamplingConfig
 from volbench.measure.sample.files import KernelFile
@@ -26,16 +27,6 @@ from volbench.measure.sample.parsers.mountstats import (
 )
 from volbench.measure.sample.shared import Shared
 
-_OPERATIONS = {
-    "READ": "r",
-    "WRITE": "w",
-    "COMMIT": "commit",
-    "OPEN": "open",
-    "CLOSE": "close",
-    "GETATTR": "getattr",
-    "LOOKUP": "lookup",
-}
-"""Operations whose waiting time is shown by itself, with the prefix of their metrics."""
 _COUNTERS = ("operations", "transmissions", "queue_ms", "rtt_ms", "execute_ms", "errors")
 
 
@@ -79,7 +70,7 @@ class MountStats(Sampler):
         if not change.usable or change.grown("server_read") is None:
             return
         yield from change.rows(_rates_of(change))
-        for operation, prefix in _OPERATIONS.items():
+        for operation, prefix in TIMED_OPERATIONS.items():
             count = change.grown("operations", operation)
             yield from change.rows(
                 (
@@ -94,7 +85,7 @@ def _values_of(mount: NfsMount) -> Values:
     for name, operation in operations_by_kind(mount).items():
         for counter in _COUNTERS:
             value = getattr(operation, counter)
-            if value is not None and (operation.operations or name in _OPERATIONS):
+            if value is not None and (operation.operations or name in TIMED_OPERATIONS):
                 values[counter, name] = value
     for counter in ("sends", "bad_xids", "in_flight_sum", "backlog_sum"):
         if mount.transports:

@@ -6,27 +6,13 @@ import math
 from typing import Any
 
 from volbench.core.base.parse import parse_json
+from volbench.core.records.sources.device.emulator import DATA_OPERATIONS, METADATA_OPERATIONS
 from volbench.measure.sample.interface import Values
 
 LATENESS_BIN = "lateness_bin"
 """Counter of the operations whose lateness fell into a bin; its entity is the operation and the bin's number."""
 BINS_PER_OCTAVE = 4
 REQUEST = b'{"do": "counters"}\n'
-OPERATIONS = (
-    "read",
-    "write",
-    "flush",
-    "lookup",
-    "getattr",
-    "setattr",
-    "open",
-    "close",
-    "create",
-    "unlink",
-    "rename",
-    "readdir",
-    "other",
-)
 _NVME = {
     "total_read_ops": "reads",
     "total_write_ops": "writes",
@@ -64,7 +50,10 @@ def _values_of(counters: dict[str, Any]) -> Values:
     values["judged", ""], values["late", ""] = fidelity["operations"], fidelity["late"]
     if "lateness_us_mean" in fidelity:
         values["lateness_us", ""] = round(fidelity["lateness_us_mean"] * fidelity["operations"])
-    for name in OPERATIONS:  # one that never happened is left out of the answer: it was counted, as 0
+    for name in (
+        *DATA_OPERATIONS,
+        *METADATA_OPERATIONS,
+    ):  # one that never happened is left out of the answer: it was counted, as 0
         operation = counters["operations"].get(name, {})
         for counter in ("count", "errors", "time_us"):
             values[f"op_{counter}", name] = operation.get(counter, 0)

@@ -4,6 +4,20 @@ from __future__ import annotations
 
 from volbench.core.records.sources.info import EBS, METADATA, SourceInfo, metric_table
 
+DATA_OPERATIONS = ("read", "write", "flush")
+METADATA_OPERATIONS = (
+    "lookup",
+    "getattr",
+    "setattr",
+    "open",
+    "close",
+    "create",
+    "unlink",
+    "rename",
+    "readdir",
+    "other",
+)
+"""Operations of an emulated volume, as the daemon names them."""
 _METRICS = {
     **metric_table(
         "",

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from volbench.core.records.sources.info import METADATA, TRAFFIC, SourceInfo, metric_table
 
+TIMED_OPERATIONS = {
+    "READ": "r",
+    "WRITE": "w",
+    "COMMIT": "commit",
+    "OPEN": "open",
+    "CLOSE": "close",
+    "GETATTR": "getattr",
+    "LOOKUP": "lookup",
+}
+"""Operations whose waiting time is shown by itself, with the prefix of their metrics."""
 _METRICS = metric_table(
     "",
     {
         **TRAFFIC,
         "commits_per_s": ("1/s", "COMMIT operations"),
         **{
-            f"{prefix}_{kind}_ms": ("ms", f"mean time of {operation}, {text}; absent without one")
-            for prefix, operation in (
-                ("r", "READ and READ_PLUS"),
-                ("w", "WRITE"),
-                ("commit", "COMMIT"),
-                ("open", "OPEN"),
-                ("close", "CLOSE"),
-                ("getattr", "GETATTR"),
-                ("lookup", "LOOKUP"),
+            f"{prefix}_{kind}_ms": (
+                "ms",
+                f"mean time of {'READ and READ_PLUS' if name == 'READ' else name}, {text}; absent without one",
             )
+            for name, prefix in TIMED_OPERATIONS.items()
             for kind, text in (("await", "with the client's queue"), ("rtt", "network and server alone"))
         },
         **METADATA,
