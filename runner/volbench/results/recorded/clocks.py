@@ -133,16 +133,27 @@ def _days_of(zoned: Iterable[Recorded]) -> set[int]:
 
 
 def _chosen_dates(local: Iterable[Recorded], zoned: Iterable[Recorded]) -> Callable[[Recorded], date]:
-    """Return which of the readings of a date is taken: that at which all recordings lie nearest together."""
+    """Return which of the readings of a date is taken: that at which all recordings lie nearest together.
+
+    Which reading is the likelier hangs on the tool: of one day, it may be the first of one file and the second of
+    another one. So the earlier or the later reading of all is tried as well.
+    """
     dated = [recording for recording in local if recording.dates]
     other_days = _days_of(zoned)
 
-    def span(at: int) -> int:
-        days = {recording.dates[min(at, len(recording.dates) - 1)].toordinal() for recording in dated} | other_days
+    def span(choose: Callable[[Recorded], date]) -> int:
+        days = {choose(recording).toordinal() for recording in dated} | other_days
         return max(days) - min(days)
 
-    at = min((0, 1), key=span) if dated else 0
-    return lambda recording: recording.dates[min(at, len(recording.dates) - 1)]
+    return min(_READINGS, key=span) if dated else _READINGS[0]
+
+
+_READINGS: tuple[Callable[[Recorded], date], ...] = (
+    lambda recording: recording.dates[0],
+    lambda recording: recording.dates[-1],
+    lambda recording: min(recording.dates),
+    lambda recording: max(recording.dates),
+)
 
 
 def _zone(

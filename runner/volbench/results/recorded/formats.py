@@ -71,6 +71,7 @@ from volbench.results.recorded.server_status import (
 from volbench.results.recorded.sysbench import begins_load, looks_like_sysbench, parse_sysbench, told_s
 from volbench.results.recorded.tpcc_clients import (
     begins_tpcc_mysql,
+    ends_go_tpc,
     looks_like_go_tpc,
     looks_like_hammerdb,
     looks_like_tpcc_mysql,
@@ -163,7 +164,7 @@ FORMATS = (
         told_s=told_of_tpcc_mysql,
         begins_load=begins_tpcc_mysql,
     ),
-    Format(name="go-tpc", matches=looks_like_go_tpc, parse=parse_go_tpc),
+    Format(name="go-tpc", matches=looks_like_go_tpc, parse=parse_go_tpc, begins_load=ends_go_tpc),
     Format(name="HammerDB", matches=looks_like_hammerdb, parse=parse_hammerdb),
     Format(name="server status", matches=looks_like_status, parse=parse_status, told_s=begin_of_status),
     Format(name="sar", matches=looks_like_sadf, parse=parse_sadf),
@@ -234,7 +235,7 @@ def _with_note(recorded: tuple[Recorded, ...], names: Sequence[str]) -> tuple[Re
 
 def _recordings(matching: Format, lines: PassedOn) -> tuple[Recorded, ...]:
     try:
-        if matching.told_s is not None and matching.begins_load is not None:
+        if matching.begins_load is not None:
             loads = loads_of(lines, matching.told_s, matching.begins_load)
             if len(loads) > 1:
                 return _of_loads(matching, loads)

@@ -245,20 +245,20 @@ def with_times(text: PassedOn, *, begins: Callable[[str], bool], after: bool) ->
 
 
 def loads_of(
-    text: PassedOn, told_s: Callable[[str], float | None], begins_load: Callable[[str], bool]
+    text: PassedOn, told_s: Callable[[str], float | None] | None, begins_load: Callable[[str], bool]
 ) -> list[PassedOn]:
     """Return the parts of a text that the logs of several loads were appended to, one for each load.
 
     Args:
         text: of one load or more.
         told_s: seconds from a load's begin that a line tells; where they are again those of a load's first report,
-            another load has begun.
-        begins_load: whether a line is the first that the client prints.
+            another load has begun; None: no line tells any.
+        begins_load: whether a line is the first that the client prints, or the first after its last report.
     """
     lines = text.text.splitlines()
     starts, first_s = [0], None
     for at, line in enumerate(lines):
-        t_s = told_s(line)
+        t_s = None if told_s is None else told_s(line)
         if at and (begins_load(line) or (t_s is not None and first_s is not None and t_s <= first_s)):
             starts.append(at)
             first_s = None

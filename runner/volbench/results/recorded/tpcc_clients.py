@@ -1,7 +1,7 @@
 """Logs of TPC-C clients: go-tpc's `[Current]` lines, HammerDB's transaction counter, tpcc-mysql's intervals.
 
-Source: go-tpc, pkg/measurement/measure.go and tpcc/workload.go; HammerDB 4, modules/tcount; Percona's tpcc-mysql,
-src/main.c.
+Source: go-tpc, cmd/go-tpc/tpcc.go, pkg/measurement/measure.go and tpcc/workload.go; HammerDB 4, modules/tcount;
+Percona's tpcc-mysql, src/main.c.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ _RESULT = re.compile(r"System achieved (?P<nopm>\d+) NOPM from (?P<tpm>\d+) (?:M
 def looks_like_go_tpc(text: str) -> bool:
     """Whether a file has a line of go-tpc's intervals."""
     return any(_CURRENT.match(line) for line in first_lines(text, 4000))
+
+
+def ends_go_tpc(line: str) -> bool:
+    """Whether a line follows the last interval of a load, before its summary."""
+    return line.rstrip() == "Finished"
 
 
 def parse_go_tpc(text: str) -> Recorded:

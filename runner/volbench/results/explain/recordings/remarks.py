@@ -12,6 +12,7 @@ from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.device import Device, device_of
 from volbench.results.explain.evidence.episodes import Episode
 from volbench.results.explain.rules.volume.all_along import saturation
+from volbench.results.explain.rules.volume.credits import EMPTY_PERCENT
 from volbench.results.explain.wording import number, percent
 from volbench.results.stats.grid import Floats, Mask, mean, median, true_runs
 
@@ -46,6 +47,10 @@ def remarks(case: Case, episode: Episode | None, clock: ClockText, *, named: boo
     yield from _outages(case, clock)
     yield from _of_mount(case)
     yield from _of_efs(case)
+    if device is None and case.balance_percent is not None:
+        gone = _share(-case.balance_percent, -EMPTY_PERCENT)
+        if gone:
+            yield f"the volume's burst credits were gone in {percent(gone)} of the time (BurstBalance)"
     if case.waited_device_of_cell is not None and not named:
         yield from saturation(case.waited_device_of_cell)
 

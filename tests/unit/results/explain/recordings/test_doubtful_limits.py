@@ -132,3 +132,10 @@ def test_a_load_that_never_ended_a_transaction_is_said(tmp_path: Path) -> None:
     )
     notes = "\n".join(explain_recorded(tmp_path).timelines[0].notes)
     assert "no transaction ended from second 0 to second 120 although 64 clients waited" in notes
+
+
+def test_credits_that_are_gone_are_told_without_operations(tmp_path: Path) -> None:
+    """BurstBalance alone, 0 for a half of the time: there was no word of it."""
+    balance = [max(0.0, 100 - 4.0 * period) for period in range(50)]
+    notes = cloudwatch(tmp_path, {"BurstBalance": balance}, 300).timelines[0].notes
+    assert "the volume's burst credits were gone in 50 % of the time (BurstBalance)" in notes

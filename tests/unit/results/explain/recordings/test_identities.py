@@ -236,3 +236,26 @@ def test_what_another_volume_did_is_no_part_of_a_limit(tmp_path: Path) -> None:
     assert "who else uses" not in text
     assert "to all that use it" not in text
     assert any("shared_volume would have been named, but the time zone" in note for note in result.notes)
+
+
+def test_one_day_whose_reading_is_open_is_one_day_of_two_tools(tmp_path: Path) -> None:
+    """05/03/2025 was March of iostat, with its clock of 24 hours, and May of sar."""
+    start = datetime(2025, 3, 5, 14)
+    text = iostat(SLOW, start=start, clock="%d/%m/%Y %H:%M:%S")
+    (tmp_path / "i.txt").write_text(text.replace("03/05/2025", "05/03/2025"))
+    (tmp_path / "s.txt").write_text(sar(quiet(6), start=start - timedelta(minutes=30), banner_date="%d/%m/%Y"))
+    result = explain_recorded(tmp_path)
+    assert {row.begin.split()[0] for row in result.table} == {"2025-03-05"}
+
+
+def test_loads_of_go_tpc_in_one_log_are_two(tmp_path: Path) -> None:
+    """The second one was said to be slower than the first, as if it were one load."""
+    line = (
+        "[Current] NEW_ORDER - Takes(s): 10.0, Count: 1000, TPM: {tpm}.0, Sum(ms): 1.0, Avg(ms): 10.0,"
+        " 50th(ms): 9.0, 90th(ms): 12.0, 95th(ms): {p95}.0, 99th(ms): 99.0, 99.9th(ms): 99.0, Max(ms): 99.0\n"
+    )
+    ends = "Finished\n[Summary] NEW_ORDER - Takes(s): 300.0, Count: 30000, TPM: 6000.0\ntpmC: 6000.0\n"
+    text = "".join(30 * line.format(tpm=tpm, p95=p95) + ends for tpm, p95 in ((6000, 15), (2000, 90)))
+    result = explained(tmp_path, text)
+    assert [row.points for row in result.table] == [30, 30]
+    assert not any("slower" in note for timeline in result.timelines for note in timeline.notes)
