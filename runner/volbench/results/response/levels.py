@@ -5,9 +5,15 @@ A level is what was measured on one volume: the mean latency L, and the mean awa
     latency = L + sum of b x (await - w)
 
 where b is in ms of latency per ms of await. A slope stands for b where the server's count agrees with it; any other
-wait stands at its count, whose range is its interval. The interval of the latency is the root of the sum of squares
-of what each interval makes of its change, since slopes of awaits that move apart have errors that hardly depend on
-each other, and of the error of L over its cells. A single cell also differs from its volume's mean.
+wait stands at its count, whose range is its interval.
+
+A slope holds what a millisecond saves before CPUs (`lock_in`). Beyond the longest wait that was measured nothing
+says that this goes on, and it ends where no session waits for a CPU: from there on a millisecond costs the slope
+without it, and the wait for CPUs stays as it is. Between, and for shorter waits, the slope stands.
+
+The interval of the latency is the root of the sum of squares of what each interval makes of its change, since
+slopes of awaits that move apart have errors that hardly depend on each other, and of the error of L over its cells.
+A single cell also differs from its volume's mean.
 
 What it leaves out: limits of the other volume, and CPUs that become the bottleneck when reads no longer are.
 """
@@ -22,7 +28,7 @@ import numpy as np
 
 from volbench.results.response.estimate import with_one_log
 from volbench.results.response.methods import CONFIDENCE
-from volbench.results.response.model import NoResponse, Response, Slope
+from volbench.results.response.model import Interval, NoResponse, Response, Slope
 from volbench.results.response.samples import CellSamples
 from volbench.results.stats.student_t import t_quantile
 
@@ -39,6 +45,7 @@ class LatencySlope:
     Args:
         is_measured: it is a slope that the server's count confirms; else it is the count.
         moved_ms: 10th and 90th percentile of the await in what the slope was estimated from.
+        less_cpu_wait: the slope of the latency less the wait for CPUs; None: not known.
     """
 
     term: str
@@ -47,6 +54,21 @@ class LatencySlope:
     high: float
     is_measured: bool
     moved_ms: tuple[float, float]
+    less_cpu_wait: Interval | None = None
+
+    def change(self, here_ms: float, there_ms: float) -> Interval:
+        """Return what another await changes of a latency, in ms: beyond the longest one, without waits for CPUs.
+
+        Args:
+            here_ms: mean await that the latency was measured at.
+            there_ms: wanted await.
+        """
+        longest_ms = max(here_ms, self.moved_ms[1])
+        beyond_ms = 0.0 if self.less_cpu_wait is None else max(0.0, there_ms - longest_ms)
+        within_ms = there_ms - here_ms - beyond_ms
+        less = self.less_cpu_wait or Interval(value=0.0, low=0.0, high=0.0)
+        ends = (self.low * within_ms + less.low * beyond_ms, self.high * within_ms + less.high * beyond_ms)
+        return Interval(value=self.value * within_ms + less.value * beyond_ms, low=min(ends), high=max(ends))
 
     def is_beyond(self, await_ms: float) -> bool:
         """Return whether a waiting time is far from all that were measured."""
@@ -111,6 +133,7 @@ def _cost(slope: Slope) -> LatencySlope | None:
         high=high,
         is_measured=slope.agreement == "agrees",
         moved_ms=slope.moved_ms,
+        less_cpu_wait=slope.less_cpu_wait if slope.agreement == "agrees" else None,
     )
 
 
@@ -191,10 +214,10 @@ def latency_at(level: VolumeLoad, costs: Sequence[LatencySlope], awaits_ms: Mapp
     error_ms = level.error_ms or 0.0
     value_ms, below, above = level.latency_ms, error_ms**2, error_ms**2
     for cost in costs:
-        change_ms = awaits_ms.get(cost.term, level.awaits_ms[cost.term]) - level.awaits_ms[cost.term]
-        value_ms += cost.value * change_ms
-        ends = sorted(((cost.low - cost.value) * change_ms, (cost.high - cost.value) * change_ms))
-        below, above = below + ends[0] ** 2, above + ends[1] ** 2
+        here_ms = level.awaits_ms[cost.term]
+        change = cost.change(here_ms, awaits_ms.get(cost.term, here_ms))
+        value_ms += change.value
+        below, above = below + (change.value - change.low) ** 2, above + (change.high - change.value) ** 2
     return LatencyEstimate(
         value_ms=value_ms, low_ms=value_ms - math.sqrt(below), high_ms=value_ms + math.sqrt(above)
     )

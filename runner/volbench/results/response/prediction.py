@@ -7,9 +7,7 @@ latency / latency'. The interval is the root of the sum of squares of what each 
 change (slopes by a signal, or of awaits that move apart, have errors that hardly depend on each other), and of what
 another run on another volume is off by (OTHER_RUN_SD), which no slope knows.
 
-A slope holds what a millisecond saves before CPUs (`lock_in`). Beyond the longest wait that was measured nothing
-says that this goes on, and it ends where no session waits for a CPU: from there on a millisecond costs the slope
-without it, and the wait for CPUs stays as it is. Between, and for shorter waits, the slope stands.
+What one wait changes is `LatencySlope.change`, as for what-if and advice.
 
 p50 has slopes of its own where they come from the same intervals as the mean's. Else it goes in proportion to the
 mean, as p95 and p99 do, and only where that was checked (`tails`).
@@ -28,8 +26,9 @@ from dataclasses import dataclass
 from volbench.core.base.text import number, percent
 from volbench.core.records.report import ResponseRow
 from volbench.errors import UsageError
-from volbench.results.response.levels import BEYOND, latency_at
+from volbench.results.response.levels import LatencySlope, latency_at
 from volbench.results.response.measured import MeasuredResponse
+from volbench.results.response.model import Interval
 from volbench.results.response.tails import TAIL_LEVELS, tail_at
 
 _BY_SLOPES = ("mean", "p50")
@@ -196,16 +195,15 @@ def prediction_text(prediction: Predicted) -> str:
 
 def _predicted(rows: Sequence[ResponseRow], awaits_ms: Mapping[str, float]) -> Predicted | None:
     """Return the prediction of one statistic; None without a slope, with its interval, of every wanted term."""
-    slopes = {row.term: row for row in rows if row.term in awaits_ms and row.ci is not None}
-    if not awaits_ms or set(slopes) != set(awaits_ms):
+    costs = {row.term: _cost(row, row.ci) for row in rows if row.term in awaits_ms and row.ci is not None}
+    if not awaits_ms or set(costs) != set(awaits_ms):
         return None
     first = rows[0]
-    changes = [_change(row, awaits_ms[term]) for term, row in slopes.items()]
-    latency_ms = first.latency_ms + sum(change.ms for change in changes)
+    changes = [costs[row.term].change(row.await_ms, awaits_ms[row.term]) for row in rows if row.term in costs]
+    latency_ms = first.latency_ms + sum(change.value for change in changes)
     other_ms = _NORMAL_95 * OTHER_RUN_SD * latency_ms
-    low_ms, high_ms = (
-        latency_ms + side * math.hypot(*(change.reach_ms(side) for change in changes), other_ms) for side in (-1, 1)
-    )
+    low_ms = latency_ms - math.hypot(*(change.value - change.low for change in changes), other_ms)
+    high_ms = latency_ms + math.hypot(*(change.high - change.value for change in changes), other_ms)
     if low_ms <= 0:
         return None
     factor, factors = None, None
@@ -220,34 +218,21 @@ def _predicted(rows: Sequence[ResponseRow], awaits_ms: Mapping[str, float]) -> P
         interval_ms=(low_ms, high_ms),
         tps_factor=factor,
         tps_interval=factors,
-        is_beyond=any(_is_beyond(slopes[term], await_ms) for term, await_ms in awaits_ms.items()),
+        is_beyond=any(cost.is_beyond(awaits_ms[term]) for term, cost in costs.items()),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Change:
-    """What another waiting time changes, in ms, with the ends of its interval."""
-
-    ms: float
-    low_ms: float
-    high_ms: float
-
-    def reach_ms(self, side: int) -> float:
-        """Return how far the slope's error reaches on one side."""
-        return self.high_ms - self.ms if side > 0 else self.ms - self.low_ms
-
-
-def _change(row: ResponseRow, await_ms: float) -> _Change:
-    """Return what a waiting time changes: by the slope, and without waits for CPUs beyond the longest."""
-    longest_ms = max(row.await_ms, row.moved_ms[1])
-    beyond_ms = max(0.0, await_ms - longest_ms) if row.less_cpu_wait is not None else 0.0
-    within_ms = await_ms - row.await_ms - beyond_ms
-    slopes = (row.slope, *(row.ci or (row.slope, row.slope)))
-    less = (row.less_cpu_wait or 0.0, *(row.less_cpu_wait_ci or (0.0, 0.0)))
-    value, *ends = (slope * within_ms + without * beyond_ms for slope, without in zip(slopes, less, strict=True))
-    return _Change(ms=value, low_ms=min(ends), high_ms=max(ends))
-
-
-def _is_beyond(row: ResponseRow, await_ms: float) -> bool:
-    low, high = row.moved_ms
-    return not low / BEYOND <= await_ms <= high * BEYOND
+def _cost(row: ResponseRow, ci: tuple[float, float]) -> LatencySlope:
+    less = None
+    if row.less_cpu_wait is not None:
+        low, high = row.less_cpu_wait_ci or (row.less_cpu_wait, row.less_cpu_wait)
+        less = Interval(value=row.less_cpu_wait, low=low, high=high)
+    return LatencySlope(
+        term=row.term,
+        value=row.slope,
+        low=ci[0],
+        high=ci[1],
+        is_measured=True,
+        moved_ms=row.moved_ms,
+        less_cpu_wait=less,
+    )

@@ -25,6 +25,7 @@ from volbench.results.explain.tables import what_if_rows
 from volbench.results.response.estimate import estimate
 from volbench.results.response.levels import LatencySlope, VolumeLoad
 from volbench.results.response.measured import MeasuredResponse, measured_response
+from volbench.results.response.model import Interval
 from volbench.results.response.tails import TailCheck
 
 DEMAND = Demand(
@@ -64,6 +65,15 @@ def test_waiting_times_decide_so_the_measured_slope_does() -> None:
     assert outlook.tps_interval == (pytest.approx(4000 / 14.5), pytest.approx(4000 / 11.5))
     assert "20.0 [19.0, 21.0] ms per ms" in outlook.method_text
     assert "13.0 ms [11.5, 14.5] there, in place of 43.0 ms" in outlook.method_text
+
+
+def test_beyond_the_longest_wait_what_if_uses_the_slope_without_waits_for_cpus() -> None:
+    """As `explain --await-ms` and the forecasts do: reads of 2 ms were measured up to 2.2 ms."""
+    cost = dataclasses.replace(COST, less_cpu_wait=Interval(value=23.0, low=22.0, high=24.0))
+    slower = OtherVolume(name="slower", read_s=0.004, write_s=0.004, caps=())
+    measured = dataclasses.replace(MEASURED, costs=(cost,))
+    (outlook,) = predict_by_response([DEMAND], slower, measured, LEVEL).outlooks
+    assert outlook.latency_ms == pytest.approx(43.0 + 20.0 * 0.2 + 23.0 * 1.8)
 
 
 def test_p95_is_in_proportion_and_widened_by_what_it_was_off() -> None:

@@ -13,7 +13,7 @@ from simulated_response import Load, cell
 from volbench.results.response.estimate import UNMOVED, estimate
 from volbench.results.response.levels import LatencySlope, VolumeLoad, confirmed_costs, latency_at, levels_of
 from volbench.results.response.measured import MeasuredResponse
-from volbench.results.response.model import Response
+from volbench.results.response.model import Interval, Response
 from volbench.results.response.prediction import Predicted, predicted_tails, prediction_text, tails_by_step
 from volbench.results.response.samples import CellSamples
 from volbench.results.response.tails import ERROR_MAX, TailCheck, tail_at, tail_check
@@ -102,6 +102,27 @@ def test_a_longer_wait_is_never_faster_and_the_interval_holds_the_value(first: f
     assert less.value_ms <= more.value_ms
     assert more.low_ms <= more.value_ms <= more.high_ms
     assert latency_at(LEVEL, [COST], {}) == latency_at(LEVEL, [COST], {"read": 1.0})
+
+
+def test_beyond_the_longest_wait_a_millisecond_costs_the_slope_without_waits_for_cpus() -> None:
+    """What-if and advice go on as `explain --await-ms` does: a wait for CPUs that is gone cannot fall further."""
+    costs = [replace(COST, less_cpu_wait=Interval(value=23.0, low=22.0, high=24.0))]
+    far = latency_at(LEVEL, costs, {"read": 5.0})  # the longest wait that was measured is 3 ms
+    assert far.value_ms == pytest.approx(24.0 + 20.0 * 2.0 + 23.0 * 2.0)
+    assert far.low_ms == pytest.approx(24.0 + 18.0 * 2.0 + 22.0 * 2.0)
+    assert far.high_ms == pytest.approx(24.0 + 22.0 * 2.0 + 24.0 * 2.0)
+    near = latency_at(LEVEL, costs, {"read": 2.5})
+    assert near == latency_at(LEVEL, [COST], {"read": 2.5})
+    slower = replace(LEVEL, latency_ms=84.0, awaits_ms={"read": 4.0})
+    assert latency_at(slower, costs, {"read": 5.0}).value_ms == pytest.approx(84.0 + 23.0)
+
+
+def test_a_slope_carries_what_it_is_without_waits_for_cpus() -> None:
+    response = estimate(cells({"slow": 2.0, "fast": 0.5}))
+    assert isinstance(response, Response)
+    less = Interval(value=20.5, low=19.0, high=22.0)
+    (cost,) = confirmed_costs(replace(response, slopes=(replace(response.slopes[0], less_cpu_wait=less),)))
+    assert cost.less_cpu_wait == less
 
 
 def test_waiting_times_far_from_those_measured_are_known() -> None:
