@@ -17,7 +17,7 @@ RECOUNTS: Mapping[str, tuple[Recount, ...]] = {
     "docs/observe.md": (lab.incidents_in_all,),
     "docs/questions/what-to-buy.md": (what_if.near_of_seed_4,),
     "docs/response.md": (response.narrow_slopes, response.slopes_on_drawn_volumes, response.pairs_again),
-    "runner/volbench/results/response/prediction.py": (response.held_by_the_error_of_another_run,),
+    "runner/volbench/results/response/levels.py": (response.held_by_the_error_of_another_run,),
     "results/examples/README.md": (examples.lost_of_fsx,),
     "results/examples/efs-small-files/README.md": (examples.efs_small_files,),
     "results/examples/fargate-efs-cold-read/README.md": (examples.fargate,),

@@ -12,7 +12,7 @@ from printed_counts import plain
 from recounts.lab import LAB
 from response.pairs_table import is_control, score, table
 from response.stored import Pair, again, near, stored
-from volbench.results.response import prediction
+from volbench.results.response import levels
 
 FIRST_SOURCES = ("21", "22")
 """On whose pairs the error of another run was chosen first, as EARLIER_SD."""
@@ -41,8 +41,8 @@ def _pairs() -> tuple[Pair, ...]:
 
 
 @cache
-def _again(*, measured_awaits: bool = False, sd: float = prediction.OTHER_RUN_SD) -> tuple[Pair, ...]:
-    with mock.patch.object(prediction, "OTHER_RUN_SD", sd):
+def _again(*, measured_awaits: bool = False, sd: float = levels.OTHER_RUN_SD) -> tuple[Pair, ...]:
+    with mock.patch.object(levels, "OTHER_RUN_SD", sd):
         return tuple(again(*stored(), measured_awaits=measured_awaits))
 
 

@@ -20,7 +20,7 @@ from volbench.core.records.report import (
 )
 from volbench.errors import UsageError
 from volbench.results.explain.accounts.per_transaction import TITLES
-from volbench.results.explain.accounts.what_if import other_volume
+from volbench.results.explain.accounts.what_if import known_volumes, other_volume
 from volbench.results.explain.recordings.directory import explain_recorded
 from volbench.results.explain.recordings.sweep import SweepExplanation
 from volbench.results.explain.recordings.timeline import TimelineExplanation
@@ -125,7 +125,7 @@ def _explain_run(path: Path, what_if: list[str], awaits_ms: Mapping[str, float],
         "transactions": transaction_rows(explanation, volumes),
         "queries": query_rows(explanation, volumes),
         "associations": association_rows(explanation, volumes),
-        "what_if": what_if_rows(explanation, volumes, other_volumes),
+        "what_if": what_if_rows(explanation, volumes, other_volumes, known_volumes(loaded.run.volumes)),
     }
     responses = response_tables(explanation, volumes).rows if awaits_ms else ()
     predictions = predicted_by(responses, awaits_ms) if awaits_ms else ()

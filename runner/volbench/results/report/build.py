@@ -20,7 +20,7 @@ from volbench.core.records.run import RunRecord, is_over_budget, skipped_cells
 from volbench.results.compare.comparison_summary import PairSummary, summarise
 from volbench.results.compare.figures import figure_rows
 from volbench.results.credits.prices import load_prices
-from volbench.results.explain.accounts.what_if import OtherVolume
+from volbench.results.explain.accounts.what_if import OtherVolume, known_volumes
 from volbench.results.explain.run import RunExplanation, explain_run
 from volbench.results.explain.tables import association_rows, query_rows, transaction_rows, what_if_rows
 from volbench.results.report.rows.backup import backup_rows
@@ -161,7 +161,7 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
         undetermined_responses=responses.undetermined,
         response_points=responses.points,
         associations=association_rows(explained, every),
-        what_if=what_if_rows(explained, every, what_if),
+        what_if=what_if_rows(explained, every, what_if, known_volumes(run.volumes)),
         backups=backup_rows(run.suite, results, volume_of, every),
         durability=durability,
         sharing=sharing,

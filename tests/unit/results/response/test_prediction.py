@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -84,7 +85,12 @@ def test_no_run_is_predicted_better_than_runs_repeat() -> None:
 def test_a_waiting_time_far_from_all_that_were_measured_is_marked() -> None:
     (far,) = predicted(rows_of(modulated(1)), {"read": 20.0})
     assert far.is_beyond
-    assert "far from" in prediction_text(far)
+    text = prediction_text(far)
+    assert re.search(
+        r"far from any waiting time that was measured: read 0\.\d+ to \d\.\d+ ms; of forecasts written ", text
+    )
+    (near,) = predicted(rows_of(modulated(1)), {"read": 1.0})
+    assert "far from" not in prediction_text(near)
 
 
 @pytest.mark.parametrize("awaits", [{}, {"read": -1.0}, {"read": float("nan")}, {"read": float("inf")}])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
@@ -18,7 +19,8 @@ import numpy as np
 
 from volbench.core.profile.limits import VolumeLimit, latency_s, limits_of
 from volbench.core.profile.resolve import ResolvedVolume, resolve_spec
-from volbench.errors import UsageError
+from volbench.core.records.run import VolumeSpec
+from volbench.errors import UsageError, VolbenchError
 from volbench.results.explain.accounts.closed_network import Station, ThroughputBounds, solve
 from volbench.results.explain.accounts.demand import POOL_FREE_MIN, Demand, PredictionUnavailable
 from volbench.results.explain.accounts.page_writes import (
@@ -135,6 +137,16 @@ def other_volume(spec: str) -> OtherVolume:
         caps=limits.caps,
         buckets=limits.buckets,
     )
+
+
+def known_volumes(volumes: Iterable[VolumeSpec]) -> dict[str, OtherVolume]:
+    """Return by name those of a run's volumes whose latencies are known: emulated block volumes."""
+    known = {}
+    for volume in volumes:
+        if volume.kind == "emulated" and not volume.layout:
+            with suppress(VolbenchError):  # of a file system, or of a profile that is no longer there
+                known[volume.name] = other_volume(volume.text)
+    return known
 
 
 _PAGE, _DOUBLEWRITE = 16_384.0, 262_144.0

@@ -8,6 +8,9 @@ of the slopes. tests/benchmarks/what_if_response.py sets both beside each other 
 It says nothing about limits. So it is used only where limits and CPUs have room, at most ROOM_MAX of each at the
 predicted rate (of CPUs only where the rate is above the measured one, whose latency has its queue in it), and where
 the waiting times are near those that moved while the response was estimated.
+
+Waiting times there follow from those here (`awaits_on`), where the latencies of the run's own volume are known, as
+those of an emulated one are: a sync of a log is no write and flush but several of them, one after the other.
 """
 
 from __future__ import annotations
@@ -38,11 +41,16 @@ ROOM_MAX = 0.7
 """Of a limit or the CPUs: beyond, requests wait there for longer than they are served, which no slope knows (M/D/1:
 1.2 service times at 0.7)."""
 P95 = 0.95
+_READ = "read"
 _SYNCS = ("redo_sync", "binlog_sync", "log_sync")
 NOT_CONFIRMED = "the server's counts confirm no response of this load"
 LIMIT_DECIDES = "a limit, credits or the CPUs decide here, not waiting times alone"
 FAR = "its waiting times are far from all that were measured"
 TOO_WIDE = "the interval of its measured response is too wide to tell"
+SYNCS_UNKNOWN = (
+    "how long a sync takes there is not known: it is several writes and flushes one after the other, how many shows"
+    " only on a volume whose own latencies are known and whose limits have room"
+)
 WAITS_TO_WRITE = "the load also waits for free pages or log space, whose waits there are not known"
 
 
@@ -51,6 +59,7 @@ def predict_by_response(
     volume: OtherVolume,
     measured: MeasuredResponse | None,
     level: VolumeLoad | None,
+    here: OtherVolume | None = None,
 ) -> VolumeOutlooks:
     """Return `predict` of a step, by the measured response where waiting times decide; each outlook says how.
 
@@ -59,10 +68,14 @@ def predict_by_response(
         volume: to predict for.
         measured: of the load; None: no count confirms its response.
         level: what was measured where the demands are from; None: not known.
+        here: the volume that the demands are from; None: its latencies are not known.
     """
     prediction = predict(demands, volume)
     served = [demand for demand in demands if isinstance(demand, Demand)]
-    outlooks = tuple(_outlook(outlook, served, volume, measured, level) for outlook in prediction.outlooks)
+    latencies = here if here is not None and _has_room(served, here) else None
+    outlooks = tuple(
+        _outlook(outlook, served, (latencies, volume), measured, level) for outlook in prediction.outlooks
+    )
     if not outlooks:
         return prediction
     return replace(prediction, outlooks=outlooks, caveat="; ".join(caveats_of(served, outlooks)))
@@ -71,19 +84,28 @@ def predict_by_response(
 def _outlook(
     outlook: Outlook,
     demands: Sequence[Demand],
-    volume: OtherVolume,
+    volumes: tuple[OtherVolume | None, OtherVolume],
     measured: MeasuredResponse | None,
     level: VolumeLoad | None,
 ) -> Outlook:
-    """Return one outlook by the response; as it was, and why, where the response does not tell it."""
+    """Return one outlook by the response; as it was, and why, where the response does not tell it.
+
+    Args:
+        outlook: by the load's demand.
+        demands: of the step's cells.
+        volumes: the one that the demands are from, None where nothing tells its latencies; and the one asked for.
+        measured, level: as `predict_by_response` has them.
+    """
+    here, volume = volumes
     if measured is None or level is None:
         return _by_demand(outlook, NOT_CONFIRMED)
-    awaits_ms = awaits_on(volume, measured.costs)
-    if awaits_ms is None:
-        return _by_demand(outlook, WAITS_TO_WRITE)
+    awaits_ms = awaits_on(volume, level.base_awaits_ms, here)
+    missing = {cost.term for cost in measured.costs} - set(awaits_ms)
+    if missing:
+        return _by_demand(outlook, SYNCS_UNKNOWN if missing <= set(_SYNCS) else WAITS_TO_WRITE)
     if any(cost.is_beyond(awaits_ms[cost.term]) for cost in measured.costs if cost.is_measured):
         return _by_demand(outlook, FAR)
-    latency = latency_at(level, measured.costs, awaits_ms)
+    latency = latency_at(level, measured.costs, awaits_ms).on_another_run()
     if latency.low_ms <= 0:
         return _by_demand(outlook, TOO_WIDE)
     clients = demands[0].clients
@@ -116,14 +138,36 @@ def _outlook(
     )
 
 
-def awaits_on(volume: OtherVolume, costs: Sequence[LatencySlope]) -> Mapping[str, float] | None:
-    """Return by term the waiting time on a volume without a queue, in ms; None for a wait that it does not tell.
+def awaits_on(
+    volume: OtherVolume, base_awaits_ms: Mapping[str, float], here: OtherVolume | None
+) -> dict[str, float]:
+    """Return by term the waiting time on a volume without a queue, in ms; not of a wait that it does not tell.
 
-    A sync of a log is a write and a flush, one after the other.
+    A read takes what it takes on the volume, and what the kernel and flushes add to it here. A sync of a log is
+    several writes and flushes, one after the other, of the log and of the file system's journal: it takes as many
+    times the volume's write and flush as it takes here. On XFS these were 2.3 to 2.9 writes and flushes; that it is
+    one gave 0.28 to 0.47 of the time (results/examples/lab/forecasts.md).
+
+    Args:
+        volume: that is asked for.
+        base_awaits_ms: by term, what was measured here while no signal kept the volume slow.
+        here: the volume that it was measured on, with room at its limits; None: its latencies are not known.
     """
-    times_ms = {"read": 1000 * volume.read_s, **dict.fromkeys(_SYNCS, 1000 * volume.write_s)}
-    terms = [cost.term for cost in costs]
-    return {term: times_ms[term] for term in terms} if set(terms) <= set(times_ms) else None
+    awaits_ms = {}
+    for term, base_ms in base_awaits_ms.items():
+        if term == _READ:
+            added_ms = 0.0 if here is None else max(0.0, base_ms - 1000 * here.read_s)
+            awaits_ms[term] = 1000 * volume.read_s + added_ms
+        elif term in _SYNCS and here is not None and here.write_s > 0:
+            awaits_ms[term] = base_ms * volume.write_s / here.write_s
+    return awaits_ms
+
+
+def _has_room(demands: Sequence[Demand], volume: OtherVolume) -> bool:
+    """Whether the volume's limits have room at the measured rates, so that waiting times have no queue in them."""
+    limits = (*volume.caps, *volume.buckets)
+    used = [demand.tps * units_of(limit, demand) / limit.rate_per_s for demand in demands for limit in limits]
+    return max(used, default=0.0) <= ROOM_MAX
 
 
 def _by_demand(outlook: Outlook, reason: str) -> Outlook:

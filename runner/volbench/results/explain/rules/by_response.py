@@ -38,7 +38,7 @@ def measured_advice(
         return ""
     if level.awaits_ms[_READ] < SHORTER_MIN * await_ms or cost.is_beyond(await_ms):
         return ""
-    latency = latency_at(level, measured.costs, {_READ: await_ms})
+    latency = latency_at(level, measured.costs, {_READ: await_ms}).on_another_run()
     if latency.low_ms <= 0:
         return ""
     which = "a faster volume" if await_ms == FAST_READ_MS else "this volume without its queue"
