@@ -19,9 +19,10 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,11 @@ from response.__main__ import PROFILE, ROOT
 from response.pairs_table import table
 from volbench.core.records.report import Report, ResponseRow
 from volbench.errors import VolbenchError
+from volbench.results.explain.accounts.what_if import other_volume
+from volbench.results.explain.accounts.what_if_response import awaits_on
 from volbench.results.explain.run import StepView, explain_run
 from volbench.results.response.estimate import with_one_log
+from volbench.results.response.levels import mean_awaits_ms
 from volbench.results.response.prediction import Predicted, predicted
 from volbench.results.response.samples import CellSamples
 from volbench.results.store.loaded_run import load_run
@@ -44,8 +48,6 @@ GOAL_SUITE = Path(__file__).with_name("goal.yaml")
 LOADS = ("point-select", "read-only", "read-write", "write-only")
 GOALS_OF_SOURCE = 3
 CONTROL = 0
-FACTOR = 4.0
-"""Of the signal in SOURCE_SUITE."""
 SOURCE_US, GOAL_US = (300, 1500), (200, 6000)
 """Latencies that are drawn, evenly on a logarithmic scale. A signal reaches 1.2 to 6 ms."""
 RUN_S_MAX = 1200
@@ -110,11 +112,20 @@ def main() -> int:
     parser.add_argument("--target", default="local", help="local or docker")
     parser.add_argument("--table", type=Path, help="Markdown file to write")
     parser.add_argument("--score-only", action="store_true", help="run nothing, write the table of what is there")
+    parser.add_argument(
+        "--again",
+        choices=["forecast", "measured"],
+        help="run nothing, forecast all pairs again from their sources, whose goals are known by now: with the"
+        " waiting times that today's code forecasts, or with those that were measured",
+    )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    if not args.score_only:
+    if not (args.score_only or args.again):
         run_missing(args)
-    text = "\n".join(table(lines_of(args.out / PAIRS))) + "\n"
+    lines = lines_of(args.out / PAIRS)
+    if args.again:
+        lines = list(pairs_again(args.out, lines, with_measured=args.again == "measured"))
+    text = "\n".join(table(lines, is_known=bool(args.again))) + "\n"
     if args.table:
         args.table.write_text(text)
     sys.stdout.write(text)
@@ -186,14 +197,20 @@ def forecast_once(out: Path, goal: Goal, source: Path) -> None:
         append(out / FORECASTS, lines)
 
 
-def forecasts(source: Path, here: Latencies, there: Latencies) -> Iterator[dict[str, Any]]:
+def forecasts(
+    source: Path,
+    here: Latencies,
+    there: Latencies,
+    measured_ms: Mapping[str, Mapping[str, float]] | None = None,
+) -> Iterator[dict[str, Any]]:
     """Yield for each load what its waiting times, its rate and its p50 will be on another volume, or why not.
 
     Args:
         source: run with a signal.
         here, there: what both volumes are set to.
+        measured_ms: by load, waiting times on the other volume that are known.
     """
-    report, views = volbench.open(source).report, views_of(source)
+    report, views = explained(source)
     for load in LOADS:
         waits = views[load].waits if load in views else None
         rows = [row for row in report.responses if row.step == load]
@@ -202,16 +219,24 @@ def forecasts(source: Path, here: Latencies, there: Latencies) -> Iterator[dict[
             yield {"load": load, "reason": "the load has no slope"}
             continue
         merged = with_one_log(waits) if any(row.term == "log_sync" for row in slopes) else waits
-        awaits_ms = {row.term: await_ms(merged, row.term, here, there) for row in slopes}
-        missing = waited_for(merged) - set(awaits_ms)
+        known_ms = (measured_ms or {}).get(load, {})
+        awaits = awaits_ms(merged, [row.term for row in slopes], here, there)
+        awaits = {term: known_ms.get(term, ms) for term, ms in awaits.items()}
+        missing = waited_for(merged) - set(awaits)
         if missing:
             yield {"load": load, "reason": f"no slope of {', '.join(sorted(missing))}"}
             continue
         yield {
             "load": load,
             "slopes": {row.term: [row.slope, row.ci, row.counted, row.agreement] for row in slopes},
-            "awaits_ms": awaits_ms,
-        } | outlook(rows, awaits_ms, waits.threads)
+            "awaits_ms": awaits,
+        } | outlook(rows, awaits, waits.threads)
+
+
+@cache
+def explained(source: Path) -> tuple[Report, dict[str, StepView]]:
+    """Return a source's report and views: each of its goals is forecast from them."""
+    return volbench.open(source).report, views_of(source)
 
 
 def views_of(run: Path) -> dict[str, StepView]:
@@ -229,24 +254,21 @@ def waited_for(waits: CellSamples) -> set[str]:
     }
 
 
-def await_ms(waits: CellSamples, term: str, here: Latencies, there: Latencies) -> float:
-    """Return an await on another volume: on a line through those of the signal's two states.
+def awaits_ms(waits: CellSamples, terms: Iterable[str], here: Latencies, there: Latencies) -> dict[str, float]:
+    """Return by term the await on another volume, as `explain --what-if` has it.
 
-    An operation takes what the volume is set to, and what kernel and emulator add, which is the same on both.
+    Args:
+        waits: of the load on the source, with each term.
+        terms: that are wanted.
+        here, there: what both volumes are set to.
     """
-    times = there.read_us / here.read_us if term == "read" else there.write_us / here.write_us
-    values, signal = waits.awaits_ms[term], waits.seen_signals[term]
-    known = np.isfinite(values) & (waits.finished > 0)
-    fast_ms, slow_ms = (
-        float(np.average(values[state], weights=waits.finished[state]))
-        for state in (known & (signal < 0.1), known & (signal > 0.9))
-    )
-    return fast_ms + (slow_ms - fast_ms) * (times - 1) / (FACTOR - 1)
+    base_ms = mean_awaits_ms([waits], terms, is_base=True)
+    return awaits_on(other_volume(there.spec), base_ms, other_volume(here.spec))
 
 
-def outlook(rows: list[ResponseRow], awaits_ms: Mapping[str, float], threads: int) -> dict[str, Any]:
+def outlook(rows: list[ResponseRow], awaits: Mapping[str, float], threads: int) -> dict[str, Any]:
     """Return the predicted latency, rate and p50, as `volbench explain --await-ms` prints them."""
-    by_statistic: dict[str, Predicted] = {one.statistic: one for one in predicted(rows, awaits_ms)}
+    by_statistic: dict[str, Predicted] = {one.statistic: one for one in predicted(rows, awaits)}
     mean, p50 = by_statistic.get("mean"), by_statistic.get("p50")
     if mean is None:
         return {"reason": "a slope leaves less than no latency"}
@@ -291,6 +313,29 @@ def pairs(out: Path, goal: Goal, measured: Path) -> Iterator[dict[str, Any]]:
                 "loadavg": load_average,
             },
         }
+
+
+def pairs_again(
+    out: Path, lines: Sequence[Mapping[str, Any]], *, with_measured: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Yield each pair with the forecast that today's code makes from its source.
+
+    Args:
+        out: directory of the runs.
+        lines: pairs that were measured.
+        with_measured: forecast with the waiting times that the goal had, so that only the slopes are scored.
+    """
+    for goal in dict.fromkeys(line["goal"] for line in lines):
+        of_goal = {line["load"]: line for line in lines if line["goal"] == goal}
+        us = {name: next(iter(of_goal.values()))["forecast"][name] for name in ("source_us", "goal_us")}
+        awaits = {load: line["measured"]["awaits_ms"] for load, line in of_goal.items() if line["measured"]}
+        source = complete_run(out / f"source-{goal.split('-')[0]}")
+        if source is None:
+            raise ValueError(f"{goal}: its source has no complete run")
+        here, there = Latencies(**us["source_us"]), Latencies(**us["goal_us"])
+        for forecast in forecasts(source, here, there, awaits if with_measured else None):
+            if forecast["load"] in of_goal:
+                yield {**of_goal[forecast["load"]], "forecast": us | forecast}
 
 
 def means_of(waits: CellSamples) -> dict[str, float]:

@@ -10,9 +10,12 @@ from typing import Any
 HEADER = """# Forecasts for volumes that nobody measured
 `tests/lab/response` writes this table (`python -m response.forecasts`). A source is a run of four loads on an
 emulated volume whose latencies follow a signal; it gives ms of latency for each ms of a read and of a log sync.
-A goal is another volume with latencies that a seed drew. Its waiting times (on the line through the signal's two
-states), its rate and its p50 were written down before it was made; then the loads ran on it for 20 s each. Source
-and goal are volbench's own emulator, of one kind and without limits. No cloud volume is among them."""
+A goal is another volume with latencies that a seed drew. Its waiting times, its rate and its p50 were written down
+before it was made; then the loads ran on it for 20 s each. Source and goal are volbench's own emulator, of one kind
+and without limits. No cloud volume is among them."""
+KNOWN = """
+**Those of this table were made after their goals were measured**, again from the same sources. They tell what a
+rule would have given, and prove nothing: who chose it knew the runs."""
 NEAR = 0.15
 """Share of the measured value that a forecast may be off."""
 
@@ -41,9 +44,14 @@ def score(pair: Mapping[str, Any], figure: str) -> Score | None:
     return Score(forecast=expected, measured=value, holds=low <= value <= high)
 
 
-def table(pairs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what the table is, how many forecasts are near, for all and for each load, and a row for each pair."""
-    yield from HEADER.splitlines()
+def table(pairs: Sequence[Mapping[str, Any]], *, is_known: bool = False) -> Iterator[str]:
+    """Yield what the table is, how many forecasts are near, for all and for each load, and a row for each pair.
+
+    Args:
+        pairs: forecast and measured.
+        is_known: the forecasts were made after the goals were measured.
+    """
+    yield from (HEADER + KNOWN if is_known else HEADER).splitlines()
     loads = [pair["measured"]["loadavg"] for pair in pairs if pair["measured"]]
     valid = sum(pair["measured"]["valid"] for pair in pairs if pair["measured"])
     if loads:
@@ -55,6 +63,9 @@ def table(pairs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     lines = pairs
     pairs = [pair for pair in lines if not is_control(pair)]
     yield from summary("all pairs", pairs)
+    for sources in halves(pairs):
+        text = f"sources {sources[0]} to {sources[-1]}"
+        yield from summary(text, [pair for pair in pairs if source_of(pair) in sources])
     for load in dict.fromkeys(pair["load"] for pair in pairs):
         yield from summary(load, [pair for pair in pairs if pair["load"] == load])
     for is_beyond, text in ((False, "waiting times within twice those of the signal"), (True, "beyond")):
@@ -68,6 +79,18 @@ def table(pairs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     )
     yield "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
     yield from map(row, lines)
+
+
+def source_of(pair: Mapping[str, Any]) -> int:
+    """Return the number of a pair's source."""
+    return int(pair["goal"].split("-")[0])
+
+
+def halves(pairs: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """Return the numbers of the first and of the second half of the sources; nothing of a single one."""
+    sources = sorted({source_of(pair) for pair in pairs})
+    middle = len(sources) // 2
+    return [sources[:middle], sources[middle:]] if middle else []
 
 
 def is_control(pair: Mapping[str, Any]) -> bool:

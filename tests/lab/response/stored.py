@@ -14,9 +14,14 @@ from typing import Any
 from stored_files import store_text, stored_text
 
 import volbench
-from response.forecasts import LOADS, PAIRS, complete_run, lines_of, outlook, views_of
+from response.forecasts import LOADS, PAIRS, Latencies, complete_run, lines_of, outlook, views_of
 from response.pairs_table import NEAR, is_control, score
 from volbench.core.records.report import ResponseRow
+from volbench.results.explain.accounts.what_if import OtherVolume, other_volume
+from volbench.results.explain.accounts.what_if_response import awaits_on
+from volbench.results.response.estimate import with_one_log
+from volbench.results.response.levels import mean_awaits_ms
+from volbench.results.response.samples import CellSamples
 
 STORED = Path(__file__).parents[2] / "fixtures" / "forecasts-21.json.xz"
 """Sources 21 to 25, whose runs are not kept."""
@@ -35,12 +40,19 @@ def keep(directory: Path, file: Path) -> None:
         sources[name] = {
             load: {
                 "threads": waits.threads,
+                "base_awaits_ms": _base_awaits_ms(waits, report.responses, load),
                 "rows": [row.model_dump(mode="json") for row in report.responses if row.step == load],
             }
             for load in LOADS
             if load in views and (waits := views[load].waits) is not None
         }
     store_text(file, json.dumps({"pairs": pairs, "sources": sources}, indent=1) + "\n")
+
+
+def _base_awaits_ms(waits: CellSamples, rows: Sequence[ResponseRow], load: str) -> dict[str, float]:
+    """Return by term with a slope the mean await while no signal kept the volume slow."""
+    terms = {row.term for row in rows if (row.step, row.statistic, row.query) == (load, "mean", "") and row.ci}
+    return mean_awaits_ms([with_one_log(waits)], sorted(terms), is_base=True)
 
 
 def stored(file: Path = STORED) -> tuple[list[Pair], Mapping[str, Any]]:
@@ -66,6 +78,40 @@ def again(pairs: Sequence[Pair], sources: Mapping[str, Any], *, measured_awaits:
         awaits_ms = {term: measured[term] if measured_awaits else value for term, value in expected.items()}
         made = outlook(rows, awaits_ms, source["threads"])
         yield {**pair, "forecast": {**pair["forecast"], **made}}
+
+
+def by_rule_of_what_if(pairs: Sequence[Pair], sources: Mapping[str, Any]) -> Iterator[Pair]:
+    """Yield all pairs, forecast by today's slopes and the waiting times that `explain --what-if` has."""
+    for pair in pairs:
+        here, there = _volumes(pair)
+        source = sources[pair["goal"].partition("-")[0]][pair["load"]]
+        yield _made(pair, source, awaits_on(there, source["base_awaits_ms"], here))
+
+
+def by_specs_alone(pairs: Sequence[Pair], sources: Mapping[str, Any]) -> Iterator[Pair]:
+    """Yield all pairs, forecast as `explain --what-if` once did: a sync takes one write and one flush."""
+    for pair in pairs:
+        _, there = _volumes(pair)
+        source = sources[pair["goal"].partition("-")[0]][pair["load"]]
+        times_s = {term: there.read_s if term == "read" else there.write_s for term in source["base_awaits_ms"]}
+        yield _made(pair, source, {term: 1000 * time_s for term, time_s in times_s.items()})
+
+
+def _volumes(pair: Pair) -> tuple[OtherVolume, OtherVolume]:
+    names = ("source_us", "goal_us")
+    here, there = (other_volume(Latencies(**pair["forecast"][name]).spec) for name in names)
+    return here, there
+
+
+def _made(pair: Pair, source: Mapping[str, Any], awaits_ms: Mapping[str, float]) -> Pair:
+    rows = [ResponseRow.model_validate(row) for row in source["rows"]]
+    made = outlook(rows, awaits_ms, source["threads"])
+    slopes = {
+        row.term: [row.slope, row.ci, row.counted, row.agreement]
+        for row in rows
+        if row.statistic == "mean" and not row.query and row.term in awaits_ms
+    }
+    return {**pair, "forecast": {**pair["forecast"], "slopes": slopes, "awaits_ms": dict(awaits_ms), **made}}
 
 
 def near(pairs: Sequence[Pair], figure: str = "tps") -> tuple[int, int]:

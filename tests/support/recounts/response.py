@@ -11,7 +11,7 @@ from printed_counts import plain
 
 from recounts.lab import LAB
 from response.pairs_table import is_control, score, table
-from response.stored import Pair, again, near, stored
+from response.stored import Pair, again, by_rule_of_what_if, by_specs_alone, near, stored
 from volbench.results.response import levels
 
 FIRST_SOURCES = ("21", "22")
@@ -77,13 +77,48 @@ def pairs_again() -> Iterator[str]:
         f" {_error(now)} in place of {_error(pairs)} %"
     )
     at, beyond = ([pair for pair in pairs if pair["forecast"]["is_beyond"] is is_far] for is_far in (False, True))
-    yield "{} of {} rates are within 15 %; far from it, as the line then says, {} of {}".format(
+    yield "{} of {} rates are within 15 %; far from it, {} of {}: where a forecast leaves that range".format(
         *near(at), *near(beyond)
     )
     measured = near(_again(measured_awaits=True))
     yield f"{measured[0]} of the {measured[1]} rates are within 15 %"
     yield f"The slopes' own intervals held {_within_intervals(pairs, 'tps').replace('of', 'of the')} rates"
     yield f"8 %, chosen on the first 24, held {_within_intervals(_later(), 'tps').replace('of', 'of the other')}"
+
+
+@cache
+def _by_what_if(*, by_specs: bool = False) -> tuple[Pair, ...]:
+    pairs = by_specs_alone(*stored()) if by_specs else by_rule_of_what_if(*stored())
+    return tuple(pairs)
+
+
+def _counts(pairs: Sequence[Pair], separator: str = " of ") -> list[str]:
+    """Rates within 15 %: of all pairs, of both halves of the sources, and of loads that write; and medians."""
+    forecast = [pair for pair in pairs if not is_control(pair)]
+    is_first = [pair["goal"].partition("-")[0] in FIRST_SOURCES for pair in forecast]
+    first, later = (
+        [pair for pair, of in zip(forecast, is_first, strict=True) if of is half] for half in (True, False)
+    )
+    writing = [pair for pair in forecast if pair["load"] in ("read-write", "write-only")]
+    groups = (near(forecast), near(first), near(later), near(writing), near(forecast, "p50_ms"))
+    return [separator.join(map(str, count)) if separator else str(count[0]) for count in groups]
+
+
+def rules_for_waiting_times() -> Iterator[str]:
+    """The table of rules: a row of each."""
+    rules = {
+        "on a line through both states of a signal": _again(),
+        "as above, from the fast state alone": _by_what_if(),
+        "as measured afterwards": _again(measured_awaits=True),
+    }
+    yield f"| of the SPEC, a sync as one write and flush | {' | '.join(_counts(_by_what_if(by_specs=True)))} |"
+    for name, pairs in rules.items():
+        yield f"| {name} | {' | '.join(_counts(pairs, separator=''))} |"
+
+
+def known_pairs() -> Iterator[str]:
+    """The table of the pairs that were forecast again."""
+    yield from filter(None, map(plain, list(table(_by_what_if(), is_known=True))[1:]))
 
 
 def _later() -> list[Pair]:
@@ -110,6 +145,10 @@ def pairs_of_page() -> Iterator[str]:
     rates = [row[6] for row in busy if len(row) == 11 and "%" in row[6] and not row[0].endswith("-0")]
     busy_right = sum(not rate.startswith("**") for rate in rates)
     yield f"The same beside other work had {busy_right} of {len(rates)} rates within 15 %"
+    by_specs, by_rule = _counts(_by_what_if(by_specs=True)), _counts(_by_what_if())
+    yield f"gives {by_specs[0]} rates, {by_specs[3]} of loads that write"
+    yield f"{by_rule[0]} rates and {by_rule[4]} medians"
+    yield f"({by_rule[1]} and {by_rule[2]} rates by halves of the sources)"
     pairs, now = _pairs(), _again()
     at = [pair for pair in pairs if not pair["forecast"]["is_beyond"]]
     beyond = [pair for pair in pairs if pair["forecast"]["is_beyond"]]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from volbench.results.response.prediction import NEAR_AND_FAR
+
 ROOT = Path(__file__).parents[3]
 LAB = ROOT / "results/examples/lab"
 SLOPES = (LAB / "response.md").read_text(encoding="utf-8")
@@ -85,7 +87,7 @@ def within(rows: Iterable[Row], column: str) -> str:
     return f"{sum(not text.startswith('**') for text in texts)} of {len(texts)}"
 
 
-@pytest.mark.parametrize("name", ["forecasts.md", "forecasts-busy.md"])
+@pytest.mark.parametrize("name", ["forecasts.md", "forecasts-busy.md", "forecasts-known.md"])
 def test_the_pages_of_forecasts_count_their_pairs(name: str) -> None:
     page = (LAB / name).read_text(encoding="utf-8")
     pairs, controls = pairs_of(page)
@@ -107,3 +109,12 @@ def test_the_documentation_counts_the_same_pairs() -> None:
     assert f"and p50 in {within(pairs, 'off 2')}," in DOCUMENTATION
     busy, _ = pairs_of((LAB / "forecasts-busy.md").read_text(encoding="utf-8"))
     assert f"{within(busy, 'off')} rates were within 15 %" in DOCUMENTATION
+
+
+def test_a_forecast_far_off_says_how_often_such_forecasts_were_right() -> None:
+    page = (LAB / "forecasts.md").read_text(encoding="utf-8")
+    far = re.search(r"- beyond, transactions/s: (\d+ of \d+) within", page)
+    near = re.search(r"- waiting times within twice those of the signal, transactions/s: (\d+ of \d+) within", page)
+    assert far is not None
+    assert near is not None
+    assert f"{far[1]} rates were within 15 % so far off, nearer {near[1]}" in NEAR_AND_FAR
