@@ -12,7 +12,6 @@
  *   slice_ms, slice_ops      so many operations pass at once in each slice of time, the next ones wait for the next slice
  *   seek_ms                  one operation at a time, each takes 0.5 to 1.5 times as long
  *   turn_ms                  one change between reads and writes at a time, each takes so long
- *   flush_ms, flush_mib_ms   one flush at a time: so long, and for each MiB written since the last one
  * Beside the control file, FILE.counts has operations delayed and the milliseconds of all delays.
  */
 #define NBDKIT_API_VERSION 2
@@ -31,13 +30,12 @@
 
 enum { TAIL_SHARE, TAIL_MS, REGION_SHARE, REGION_MS, STAND_EVERY_MS, STAND_MS, IOPS, BUCKET, BURST_IOPS,
        CACHE_MIB, DRAIN_MIB, KNEE, KNEE_MS, KIB_MS, READ_RISE_MS, WRITE_RISE_MS, SLICE_MS, SLICE_OPS, SEEK_MS,
-       TURN_MS, FLUSH_MS, FLUSH_MIB_MS, VALUES };
+       TURN_MS, VALUES };
 static const char *names[VALUES] = { "tail_share", "tail_ms", "region_share", "region_ms", "stand_every_ms",
     "stand_ms", "iops", "bucket", "burst_iops", "cache_mib", "drain_mib", "knee", "knee_ms",
-    "kib_ms", "read_rise_ms", "write_rise_ms", "slice_ms", "slice_ops", "seek_ms", "turn_ms", "flush_ms",
-    "flush_mib_ms" };
+    "kib_ms", "read_rise_ms", "write_rise_ms", "slice_ms", "slice_ops", "seek_ms", "turn_ms" };
 static double value[VALUES], begun_ms, credits, next_ms, unwritten_mib, drained_ms, read_ms, counted_ms;
-static double slice_begin_ms, slice_used, arm_free_ms, flush_free_ms, unflushed_mib;
+static double slice_begin_ms, slice_used, arm_free_ms;
 static int last_was_write;
 static struct timespec changed;
 static char *file, *control;
@@ -70,8 +68,8 @@ static void read_control(double now) {   /* under the lock */
   if (in) fclose(in);
   begun_ms = next_ms = drained_ms = now;
   credits = value[BUCKET];
-  unwritten_mib = unflushed_mib = slice_used = 0;
-  slice_begin_ms = arm_free_ms = flush_free_ms = now;
+  unwritten_mib = slice_used = 0;
+  slice_begin_ms = arm_free_ms = now;
 }
 
 static void count(double now, double wait) {   /* under the lock */
@@ -152,7 +150,6 @@ static void wait_for(uint64_t offset, uint32_t bytes, int is_write) {
   if (value[KNEE] > 0 && mine > value[KNEE]) until += value[KNEE_MS] * (mine - value[KNEE]);
   until += value[KIB_MS] * bytes / 1024 + value[is_write ? WRITE_RISE_MS : READ_RISE_MS] * (now - begun_ms) / 1000;
   until = later(until, queued(now, is_write));
-  if (is_write) unflushed_mib += bytes / 1048576.0;
   count(now, until - now);
   pthread_mutex_unlock(&lock);
   sleep_until(until);
@@ -205,14 +202,6 @@ static int shapes_pwrite(void *handle, const void *buffer, uint32_t bytes, uint6
 
 static int shapes_flush(void *handle, uint32_t flags) {
   (void) handle; (void) flags;
-  double now = now_ms();
-  pthread_mutex_lock(&lock);
-  read_control(now);
-  double until = flush_free_ms = later(flush_free_ms, now) + value[FLUSH_MS] + value[FLUSH_MIB_MS] * unflushed_mib;
-  unflushed_mib = 0;
-  count(now, until - now);
-  pthread_mutex_unlock(&lock);
-  sleep_until(until);
   return fdatasync(fd);
 }
 
