@@ -1,11 +1,7 @@
 -- All clients come at the same time, once for each tick of the clock, as jobs of a scheduler do.
-require("ffi").cdef([[
-   int usleep(unsigned int);
-   typedef struct { long s; long ns; } volbench_time;
-   int clock_gettime(int clock, volbench_time *time);
-]])
 local ffi = require("ffi")
-local now = ffi.new("volbench_time")
+ffi.cdef("int usleep(unsigned int); int gettimeofday(long *now, void *zone);")
+local now = ffi.new("long[2]")
 
 sysbench.cmdline.options = {
    tables = {"tables", 1}, table_size = {"rows of each", 10000}, tick_ms = {"between ticks", 500},
@@ -17,8 +13,8 @@ function thread_init()
 end
 
 function event()
-   ffi.C.clock_gettime(1, now)
-   local us = tonumber(now.s) * 1000000 + tonumber(now.ns) / 1000
+   ffi.C.gettimeofday(now, nil)
+   local us = tonumber(now[0]) * 1000000 + tonumber(now[1])
    ffi.C.usleep(1000 * sysbench.opt.tick_ms - us % (1000 * sysbench.opt.tick_ms))
    for _ = 1, sysbench.opt.statements do
       local name = "sbtest" .. sysbench.rand.uniform(1, sysbench.opt.tables)
