@@ -3,7 +3,7 @@
 What explains a collapse is data (`CauseInfo`): a cause of a fall or of a change does, a limit that holds whatever
 waits, and one of CPUs where waiting for these is what became longer. Where no finding does and the volume was not
 busy meanwhile, something that no counter shows stopped the load, and each cause that is there all along is one of
-two.
+two. Where the volume was busy, so are those of CPUs: it was not these that the load waited for.
 """
 
 from __future__ import annotations
@@ -47,17 +47,20 @@ def doubt_findings(
         collapse: as of `unexplained_collapse`.
         descriptors: by name of a cause.
     """
-    if not collapse or _fell_at_the_device(case):
+    if not collapse:
         return [*findings]
-    length_s = collapse * case.grid.width_s
+    length_s, at_device = collapse * case.grid.width_s, _fell_at_the_device(case)
+    cause = "which no counter here shows" if not at_device else "for which the volume was busy"
     text = (
-        f"for {number(length_s)} s the load did less than a quarter of its usual: the cause of that, which"
-        " no counter here shows, is the other of the two"
+        f"for {number(length_s)} s the load did less than a quarter of its usual: the cause of that, {cause}, is"
+        " the other of the two"
     )
     fall = row("unexplained_s", length_s, "s", text)
     return [
         replace(finding, one_of_two=True, evidence=(*finding.evidence, fall))
-        if (info := descriptors.get(finding.cause)) is not None and info.all_along
+        if (info := descriptors.get(finding.cause)) is not None
+        and info.all_along
+        and (info.wait_time == "CPUs" or not at_device)
         else finding
         for finding in findings
     ]

@@ -10,7 +10,7 @@ from kernel_throttle import case_of, with_columns
 
 from volbench.results.explain.case import Case
 from volbench.results.explain.findings import explain_case
-from volbench.results.explain.rules.sleeps import CONFIGURED_WAIT, configured_waits
+from volbench.results.explain.rules.sleeps import CONFIGURED_WAIT, configured_waits, pool_waits
 
 SET = {
     "group commit of MySQL": {"log_bin": "ON", "binlog_group_commit_sync_delay": "20000"},
@@ -105,3 +105,31 @@ def test_waits_that_the_server_counts_need_no_setting(metric: str, value: float,
     results = [*configured_waits(waiting({}, unseen=True, **{metric: value}))]
     assert [finding.decided_by for finding in results] == (["counted"] if named else [])
     assert not named or results[0].share == pytest.approx(np.clip(value / 15 if value > 1 else value, 0, 1))
+
+
+POOL = {"thread_handling": "pool-of-threads", "thread_pool_max_threads": "6"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "threads", "running", "named"),
+    [
+        (POOL, 24, 5.0, True),
+        (POOL, 24, 4.4, False),
+        (POOL, 24, 4.6, True),
+        (POOL, 7, 5.0, False),
+        (POOL, 8, 5.0, True),
+        ({**POOL, "thread_handling": "one-thread-per-connection"}, 24, 5.0, False),
+    ],
+)
+def test_clients_wait_for_a_thread_of_a_pool_that_is_full(
+    variables: dict[str, str], threads: int, running: float, named: bool
+) -> None:
+    """Of 24 clients 18 wait before their statements, which no statement's time shows."""
+    case = replace(waiting(variables, threads_running=running), threads=threads)
+    results = [*pool_waits(case)]
+    assert [finding.cause for finding in results] == ([CONFIGURED_WAIT] if named else [])
+    assert not named or results[0].share == pytest.approx(1 - 6 / threads)
+
+
+def test_a_load_with_a_rate_of_its_own_has_clients_that_do_not_ask() -> None:
+    assert not [*pool_waits(replace(waiting(POOL, threads_running=6.0), threads=24, rate=50.0))]

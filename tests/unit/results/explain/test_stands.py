@@ -16,6 +16,7 @@ from volbench.results.explain.evidence.stands import (
     counted_stands,
     held_statements,
     period_s,
+    waited_for_cpus,
     waited_for_io,
 )
 from volbench.results.explain.findings import explain_case
@@ -165,3 +166,24 @@ def test_clients_stood_within_statements_from_half_of_their_time_and_not_below_a
     statements[9] = seconds
     result = held_statements(statements, (Stand(first=9, last=9, length_s=1.0),), 8, 1.0)
     assert result is inside
+
+
+@pytest.mark.parametrize(
+    ("usual", "inside", "waited"), [(0.0, 0.99, False), (0.0, 1.01, True), (4.0, 2.95, False), (4.0, 3.05, True)]
+)
+def test_tasks_of_a_server_that_is_stopped_wait_for_no_cpu(usual: float, inside: float, waited: bool) -> None:
+    """A stand of one second across two intervals, in one of which fewer tasks may wait than else."""
+    delay = np.full(20, usual)
+    delay[8:10] = (inside, usual + 3)
+    assert waited_for_cpus(delay, (Stand(first=8, last=9, length_s=1.0),)) is waited
+
+
+def test_a_server_that_gets_no_cpu_is_not_stopped() -> None:
+    """Its control group has 12 of 1024 shares beside three loops: for 0.85 s at a time no transaction ends."""
+    case = standing((5, 12, 19), 0.85, device_busy=0.0, statements=True)
+    still = np.isin(np.arange(len(case.grid)), (5, 12, 19))
+    tasks = {("tasks", "cpus_used", "server"): np.where(still, 0.03, 0.05)}
+    for waited, named in ((np.full(len(still), 6.0), False), (np.where(still, 0.1, 0.2), True)):
+        delay = {("tasks", "run_delay_s_per_s", "server"): waited}
+        causes = {finding.cause for finding in explain_case(with_columns(case, {**tasks, **delay})).findings}
+        assert ("server.stall" in causes) is named

@@ -135,7 +135,7 @@ def test_reads_that_are_long_while_the_server_is_paused_are_no_wait_above_the_vo
 @pytest.mark.parametrize(("rate", "share"), [(20.0, 0.92), (None, 0.05)])
 def test_a_pause_has_the_part_of_the_clients_time_that_they_spent_in_it(rate: float | None, share: float) -> None:
     """A pause of 3 s in a minute: clients with a rate of their own are hardly at anything else, a loop's are."""
-    (stand,) = (rule for rule in RULES if "server.stall" in rule.causes)
+    (stand,) = (rule for rule in RULES if rule.name == "all clients stand")
     (finding,) = stand.find(paused(0.5, rate))
     assert finding.share == pytest.approx(share, abs=0.03)
 

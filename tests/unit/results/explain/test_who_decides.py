@@ -289,6 +289,14 @@ def test_what_is_there_all_along_is_in_doubt_beside_a_collapse_that_nothing_expl
     assert [piece.value for piece in left[0].evidence] == [5.0] * doubted
 
 
+@pytest.mark.parametrize("busy", [0.88, 0.92])
+def test_cpus_that_are_busy_all_along_do_not_explain_a_collapse_at_the_device(busy: float) -> None:
+    """A buffer pool that shrank: a tenth of the transactions, and busy CPUs before and after."""
+    descriptors = {"x": info("x", all_along=True, wait_time="CPUs")}
+    (left,) = doubt_findings(fallen_case(busy=busy), [finding("x")], 5, descriptors)
+    assert left.one_of_two
+
+
 def test_the_descriptors_of_what_explains_a_collapse() -> None:
     """As they were when code decided."""
     assert {name: cause.explains_collapse for name, cause in CAUSES.items() if cause.explains_collapse} == {

@@ -31,6 +31,7 @@ from volbench.results.explain.check.rebuild import (
     summed_ms,
     weighted_median,
 )
+from volbench.results.explain.check.together import recurring_stands
 from volbench.results.explain.evidence.device import DIRECTIONS, RESOURCES, Device, Direction, Resource
 from volbench.results.explain.evidence.disk_limits import device_of_disks, levels_of_disks
 from volbench.results.explain.evidence.processors import CELL, SERVER, task_use
@@ -314,6 +315,7 @@ def _short(named: _Named) -> Iterator[Objection]:
         )
         yield Objection(law="conservation", text=text, claimed=limit.READ_SLOW_MS, recorded=each_ms)
     yield from _above_device(named, each_ms)
+    yield from _together(named)
     yield from _tail(named, "the reads that are said to be short")
 
 
@@ -368,6 +370,7 @@ def _innocent(named: _Named) -> Iterator[Objection]:
         text = f"for {number(still_s)} s no transaction ended, and no accounted piece is as long"
         yield Objection(law="acquittal", text=text, claimed=0.0, recorded=still_s)
     yield from _slowest(named)
+    yield from _together(named)
     yield from _tail(named, "the accounted pieces")
 
 
@@ -386,6 +389,17 @@ def _slowest(named: _Named) -> Iterator[Objection]:
         f" {number(slowest.rebuilt_ms)} ms for the slowest of as many: something stood still"
     )
     yield Objection(law="acquittal", text=text, claimed=slowest.rebuilt_ms, recorded=slowest.recorded_ms)
+
+
+def _together(named: _Named) -> Iterator[Objection]:
+    """Clients that stand together again and again are no many short waits, and nothing innocent."""
+    stands = recurring_stands(named.case)
+    if stands is not None:
+        text = (
+            f"p95 and p99 of nearly every interval are {number(stands.length_ms)} ms beyond its median: all clients"
+            f" stand together in {percent(stands.share)} of their time, and no accounted piece is as long"
+        )
+        yield Objection(law="acquittal", text=text, claimed=0.0, recorded=stands.share)
 
 
 def _tail(named: _Named, of_what: str) -> Iterator[Objection]:

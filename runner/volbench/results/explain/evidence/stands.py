@@ -43,6 +43,9 @@ WAITS_DEVIATIONS = 2.0
 """Of the waits of calm intervals: what scatters by more hides whether a stand was a wait."""
 WAITS_MIN_S = 2.0
 """Of all stands together: in less, what another task writes at that moment, an observer itself, waits as long."""
+CPU_WAIT_MIN = 0.75
+"""Of the usual tasks that wait for a CPU: a stop of 0.5 s leaves half of them in its interval, and less than three
+quarters in one of two across which it lies."""
 PERIODIC_MIN = 3
 """Stands from which a period can be stated."""
 PERIODIC_SPREAD_MAX = 0.25
@@ -169,6 +172,25 @@ def waited_for_io(waiting: Floats | None, stands: Sequence[Stand], width_s: floa
     if WAITS_DEVIATIONS * float(np.std(calm)) * math.sqrt(intervals) * width_s > middle_s:
         return None
     return float(waiting[around].sum() - usual * intervals) * width_s >= middle_s
+
+
+def waited_for_cpus(delay: Floats | None, stands: Sequence[Stand]) -> bool | None:
+    """Whether the server's tasks waited for a CPU while all clients stood still; None where that is not known.
+
+    Args:
+        delay: seconds a second for which its tasks were runnable without a CPU, shape (buckets,).
+        stands: at least one.
+
+    Where CPUs are what it stands for, at least one of its tasks waits for one all along, and hardly fewer than
+    usual. Tasks of a server that is stopped wait for none, so that some interval of a stand has clearly less.
+    """
+    if delay is None or not stands:
+        return None
+    around = _around(len(delay), stands)
+    usual = mean(delay[~around])
+    if usual is None or not np.isfinite(delay[around]).all():
+        return None
+    return bool((delay[around] >= max(1.0, CPU_WAIT_MIN * usual)).all())
 
 
 def held_statements(

@@ -24,6 +24,9 @@ from volbench.results.stats.grid import mean, median
 CONFIGURED_WAIT = "server.configured_wait"
 MOST_OF = 0.5
 """Of the time that nothing else explains, what a setting must be able to make, to be more than one of two."""
+POOL_FULL = 0.75
+"""Of a thread pool's threads, those that run at the ticks, where its clients wait for one: a listener and one that
+has just ended a statement do not."""
 _PURGE_STEP_US = 10_000.0
 """InnoDB's delay of a change: (history / innodb_max_purge_lag - 0.5) of so many microseconds.
 Source: trx_purge_dml_delay in storage/innobase/trx/trx0purge.cc (MySQL 8.4, MariaDB 10.11)."""
@@ -42,6 +45,7 @@ CAUSES = (
                 "binlog_commit_wait_usec",
                 "binlog_commit_wait_count",
                 "innodb_thread_concurrency",
+                "thread_pool_max_threads",
                 "innodb_max_purge_lag",
                 "innodb_max_purge_lag_delay",
             }
@@ -58,7 +62,9 @@ CAUSES = (
             " (semi-synchronous replication, Galera's flow control). At least 20 % of statement time is explained"
             " by no other wait and no CPU time, and the setting can make it: a group's delay times the groups that"
             " are synced; the threads beyond the limit; the delay of a change times the statements. Where it can"
-            " make less than half of that time, it is one of two."
+            " make less than half of that time, it is one of two. A closed loop of more clients than the thread"
+            " pool has threads (`thread_handling`, `thread_pool_max_threads`), nearly all of which run, waits"
+            " before its statements."
         ),
         advice=(
             "Lower the delay, raise the limit, or look at what is behind (replicas, purge: an old transaction). A"
@@ -110,6 +116,32 @@ def configured_waits(case: Case) -> Iterator[Cause]:
             advice=sleep.advice,
             volume_advice=VOLUME_CHANGES_LITTLE,
         )
+
+
+def pool_waits(case: Case) -> Iterator[Cause]:
+    """The thread pool: of N clients that ask again at once, all but its T threads wait before their statements."""
+    threads, running = _number(case, "thread_pool_max_threads"), mean(case.at(Innodb.threads_running))
+    has_pool = case.variables.get("thread_handling", "") == "pool-of-threads" and threads > 0
+    if not has_pool or not case.threads or case.rate is not None or running is None:
+        return
+    share = 1 - threads / case.threads
+    if share < limit.UNSEEN_SHARE_MIN or running < POOL_FULL * threads:
+        return
+    text = (
+        f"the thread pool has {number(threads)} threads, of which {number(running)} run, and {case.threads} clients"
+        f" ask again at once: {percent(share)} of their time they wait for a thread"
+    )
+    yield Cause(
+        cause=CONFIGURED_WAIT,
+        decided_by="level",
+        window_s=case.window_s,
+        share=share,
+        of_clients=True,
+        checks=(True, True),
+        evidence=(row("thread_pool_max_threads", threads, "1", text), *context(case)),
+        advice="Raise thread_pool_max_threads (and thread_pool_size), or shorten what holds its threads.",
+        volume_advice="",
+    )
 
 
 def _sleeps(case: Case) -> Iterator[_Sleep]:
@@ -208,5 +240,11 @@ def _purge(case: Case) -> Iterator[_Sleep]:
 RULES = (
     Rule(
         name="settings that make sessions wait", causes=frozenset({"server.configured_wait"}), find=configured_waits
+    ),
+    Rule(
+        name="a thread pool that is full",
+        causes=frozenset({"server.configured_wait"}),
+        find=pool_waits,
+        yields_to=frozenset({"settings that make sessions wait"}),
     ),
 )

@@ -14,7 +14,8 @@ from volbench.results.explain.cause_info import CauseInfo
 from volbench.results.explain.evidence.device import DIRECTIONS
 from volbench.results.explain.evidence.held_above import is_held_above
 from volbench.results.explain.evidence.layers import configured_limits
-from volbench.results.explain.evidence.processors import SERVER
+from volbench.results.explain.evidence.processors import SERVER, task_use
+from volbench.results.explain.evidence.stands import waited_for_cpus
 from volbench.results.explain.rule import Rule
 from volbench.results.explain.rules.shared_evidence import (
     context,
@@ -55,7 +56,9 @@ CAUSES = (
             " `storage.stall`. Where the server counts statement times, clients stood within"
             " statements. Stands that recur have a period. Not named over TCP where the statements were as fast as"
             " ever, see `network.stalls`; nor where others' I/O or a lock is named for a time of which stands fill"
-            " half, and nothing stands without it; nor where sessions counted waits for a lock in most of it."
+            " half, and nothing stands without it; nor where sessions counted waits for a lock in most of it; nor"
+            " where its tasks waited for a CPU at that time (schedstat): a small share of the CPUs stops nothing."
+            " Stands in nearly every interval are found as for `storage.stall`, with an idle device."
         ),
         advice=(
             "Look for paused containers or machines (snapshots, live migration), a frozen file system (`fsfreeze`),"
@@ -70,6 +73,9 @@ def standing_findings(case: Case) -> Iterator[Cause]:
     stands = stands_of(case)
     if stands.who != "server" or not stands.stands or has_limits(case):
         return
+    use = task_use(case.grid, SERVER)
+    if waited_for_cpus(None if use is None else use.delay, stands.stands):
+        return  # nothing has stopped it: its tasks could go on, and got no CPU
     seconds = sum(stand.length_s for stand in stands.stands)
     used = case.at(Tasks.cpus_used, SERVER)
     rows = [row("stalled_s", seconds, "s", f"no client got an answer for {stands_text(case, stands.stands)}")]

@@ -2,7 +2,8 @@
 
 Bytes are conserved downwards: what the server's files read and the device did not, a page cache had (`layers`).
 Where the device suddenly serves what the page cache served before, for no more reads of the server, the cache is
-gone. The kernel's pressure stall information says why: tasks waited for memory (Documentation/accounting/psi.rst).
+gone. The kernel's pressure stall information says why: tasks waited for memory (Documentation/accounting/psi.rst),
+or they did not, and the cache was dropped, or read over by others.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ CAUSES = (
         signs=(
             "From some second on the device reads at least half of the bytes that the server's files read (or"
             " over 30 %, where these take at least half of the time of the server's reads), before at most 30 %,"
-            " and the server does not read more. Tasks wait for memory (`/proc/pressure/memory`). Only servers"
+            " and the server does not read more. Tasks wait for memory (`/proc/pressure/memory`); where they do"
+            " not, the cache was dropped or read over, and the finding is less sure. Only servers"
             " that read through the page cache (not `O_DIRECT`). Or a memory limit of the server's control group,"
             " or of one around it, is met (`memory.events`) in most of the time in which tasks wait for memory,"
             " which is at least 15 % of the step; it is one of two where those times in which all of them wait"
@@ -50,7 +52,8 @@ CAUSES = (
         ),
         advice=(
             "Raise the memory limit of the server's group (container, pod), or find what else uses the host's"
-            " memory. `innodb_flush_method=O_DIRECT` with a larger buffer pool does not depend on the page cache."
+            " memory, or drops its page cache. `innodb_flush_method=O_DIRECT` with a larger buffer pool does not"
+            " depend on the page cache."
         ),
     ),
 )
@@ -62,7 +65,7 @@ CACHED_MIN, UNCACHED_MIN = 0.7, 0.5
 READS_RISE_MAX = 1.1
 PRESSURE_MIN, PRESSURE_RISE_MIN = 0.005, 3.0
 """Share of time in which tasks waited for memory, and how many times that of before: a cache that is dropped by
-hand or read over makes nobody wait."""
+hand or read over makes nobody wait. It is gone all the same, which the balance of bytes says by itself."""
 
 
 def memory_findings(case: Case) -> Iterator[Cause]:
@@ -81,19 +84,18 @@ def memory_findings(case: Case) -> Iterator[Cause]:
     if (mean(reads.rate[during]) or 0.0) > READS_RISE_MAX * (mean(reads.rate[~during]) or 0.0):
         return
     pressure = _pressure(case, during)
-    if pressure is not None and not _rose(*pressure):
-        return
+    waited = None if pressure is None else _rose(*pressure)
     effects = [effect for effect in effect_rows(case, during) if effect.is_worse]
     share = None if case.budget is None else case.budget.share("data_reads") * case.time_share_of(during)
     yield Cause(
         cause=RECLAIM,
         window_s=case.grid.window_of(during),
         share=share,
-        checks=(True, None if pressure is None else True, bool(effects) or None),
+        checks=(True, waited, bool(effects) or None),
         one_of_two=pressure is None,
         evidence=(
             *_balance_rows(reads, case.device, during, since, before),
-            *_pressure_rows(pressure),
+            *_pressure_rows(pressure, waited=bool(waited)),
             *(effect.evidence for effect in effects),
             *loss_rows(effects),
             *context(case),
@@ -152,9 +154,10 @@ def _balance_rows(reads: Flow, device: Device, during: Mask, since: float, befor
     yield row("device_share", since, "1", text)
 
 
-def _pressure_rows(pressure: tuple[float, float] | None) -> Iterator[EvidenceRow]:
+def _pressure_rows(pressure: tuple[float, float] | None, *, waited: bool) -> Iterator[EvidenceRow]:
     if pressure is not None:
         text = f"tasks waited for memory in {percent(pressure[0])} of the time, before in {percent(pressure[1])}"
+        text += "" if waited else ": the cache was dropped (drop_caches, posix_fadvise), or others read over it"
         yield row("memory_some_ratio", pressure[0], "1", text)
 
 
