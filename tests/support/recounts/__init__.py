@@ -31,7 +31,7 @@ RECOUNTS: Mapping[str, tuple[Recount, ...]] = {
     "results/examples/lab/forecasts.md": (response.pairs_of_page,),
     "results/examples/lab/fresh.md": (lab.fresh_p95,),
     "results/examples/lab/shapes.md": (lab.sums_of_families,),
-    "results/examples/lab/unseen.md": (lab.seeds_9_and_10, lab.seeds_of_causes),
+    "results/examples/lab/unseen.md": (lab.seeds_9_and_10, lab.seeds_of_causes, lab.mechanisms),
     "results/examples/lab/verdicts.md": (lab.verdicts_of_rows,),
     "results/examples/rook-ceph-replicas/README.md": (examples.rook,),
     "results/examples/storage-classes/README.md": (examples.storage_classes,),

@@ -18,6 +18,7 @@ from causes.observed import Run, run_from
 from causes.scoring import SURE, figures, is_named, is_right, left_out
 
 LAB = ROOT / "results/examples/lab"
+MECHANISMS, MENDED = ROOT / "tests/fixtures/first-sight/mechanisms.json.xz", "rules of the same day"
 EARLIER = "runs whose verdicts were known"
 GROUP_HIDDEN = ", without the limits of the server's group"
 OWN_HIDDEN = ", without the volume's own counters"
@@ -123,6 +124,15 @@ def _figure(file: Path, reading: str, name: str) -> tuple[str, str]:
     match = re.search(r"(\d+ of \d+) \((\d+)%\) \|$", line)
     assert match is not None
     return match[1], match[2]
+
+
+def mechanisms() -> Iterator[str]:
+    """Rows of mechanisms that no rule was made for: at first sight, and by rules that were mended on them."""
+    pages = (families.page(runs_of(MECHANISMS, reading), "").splitlines() for reading in (FIRST, MENDED))
+    for first, mended in zip(*pages, strict=False):
+        cells, again = first.strip("| ").split(" | "), mended.strip("| ").split(" | ")
+        if len(cells) == len(again) == 3 and cells[2].endswith("%)"):
+            yield f"| {cells[0]} | {cells[1]} | {cells[2]} | {again[2]} |"
 
 
 def sums_of_families() -> Iterator[str]:
