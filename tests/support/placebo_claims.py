@@ -37,16 +37,18 @@ class Followed:
         """Try a finding whose p95 is known with its own claim and with others."""
         info, inside = CAUSES[cause.cause], _inside(case, cause)
         own = (info.waits, info.wait_time)
-        self._try("own", case, inside, own)
+        self._try("own", case, inside, own, cause.share)
         self._try("counted", case, inside, ("counted", ""))
         for claim in sorted(CLAIMS - {own}):
             self._try("others", case, inside, claim)
         if not inside.all():
-            self._try("own, of a part", case, inside, own)
-            self._try("later", case, np.roll(inside, len(inside) // 2), own)
+            self._try("own, of a part", case, inside, own, cause.share)
+            self._try("later", case, np.roll(inside, len(inside) // 2), own, cause.share)
 
-    def _try(self, name: str, case: Case, inside: Mask, claim: tuple[Waits, WaitTime]) -> None:
-        quantile = claimed_quantile(case, inside, 0.95, waits=claim[0], wait_time=claim[1])
+    def _try(
+        self, name: str, case: Case, inside: Mask, claim: tuple[Waits, WaitTime], share: float | None = None
+    ) -> None:
+        quantile = claimed_quantile(case, inside, 0.95, waits=claim[0], wait_time=claim[1], share=share)
         self.tries[name] += 1
         self.following[name] += quantile is not None and quantile.is_alike
 

@@ -27,8 +27,9 @@ FILES = (FIRST_SIGHT / "seed-703.json.xz", FIRST_SIGHT / "seed-704.json.xz")
 """Confidences are counted on them."""
 LATEST = FIRST_SIGHT / "seed-705.json.xz"
 """Confidences were counted before it, and are held against it."""
-FIRST, CLAIMED = "at first sight", "with p95 by claim"
-"""Readings: rules that no run was known to, and those since p95 is computed from what a finding claims."""
+FIRST, CLAIMED, STOPPED = "at first sight", "with p95 by claim", "with p95 by stops"
+"""Readings: rules that no run was known to, those since p95 is computed from what a finding claims, and those since
+it is from what stops transactions. LATEST was not looked at before the last of them were committed."""
 KEPT_EVIDENCE = ("checks", "check", "decided_by")
 
 

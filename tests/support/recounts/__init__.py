@@ -12,7 +12,7 @@ from recounts import examples, lab, response, what_if
 
 Recount = Callable[[], Iterator[str]]
 RECOUNTS: Mapping[str, tuple[Recount, ...]] = {
-    "docs/causes.md": (lab.p95_of_seed_703,),
+    "docs/causes.md": (lab.p95_by_stops,),
     "docs/credits.md": (what_if.stated_of_seed_3,),
     "docs/observe.md": (lab.incidents_in_all,),
     "docs/questions/what-to-buy.md": (what_if.near_of_seed_4,),
@@ -29,7 +29,7 @@ RECOUNTS: Mapping[str, tuple[Recount, ...]] = {
     "results/examples/fsx-async-writes/README.md": (examples.fsx, examples.lost_of_fsx),
     "results/examples/lab/forecasts-known.md": (response.known_pairs,),
     "results/examples/lab/forecasts.md": (response.pairs_of_page,),
-    "results/examples/lab/fresh.md": (lab.fresh_p95,),
+    "results/examples/lab/fresh.md": (lab.fresh_p95, lab.fresh_p95_by_stops),
     "results/examples/lab/shapes.md": (lab.sums_of_families,),
     "results/examples/lab/unseen.md": (lab.seeds_9_and_10, lab.seeds_of_causes, lab.mechanisms),
     "results/examples/lab/verdicts.md": (lab.verdicts_of_rows,),

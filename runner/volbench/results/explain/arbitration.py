@@ -93,7 +93,7 @@ def _checked(case: Case, cause: Cause, info: CauseInfo | None) -> Cause:
     return replace(
         cause,
         objections=objections(case, cause, info.claims),
-        rebuilt=claimed_quantile(case, inside, 0.95, waits=info.waits, wait_time=info.wait_time),
+        rebuilt=claimed_quantile(case, inside, 0.95, waits=info.waits, wait_time=info.wait_time, share=cause.share),
     )
 
 

@@ -16,6 +16,7 @@ from volbench.core.records.named_metrics import (
     Emulator,
     Mountstats,
     NamedMetric,
+    Progress,
 )
 from volbench.core.records.sources import sources_with
 from volbench.core.records.steps import step_kind
@@ -41,6 +42,7 @@ from volbench.results.explain.evidence.limits import (
 from volbench.results.explain.evidence.plateau_checks import Exceeded
 from volbench.results.explain.evidence.size_contrasts import ContrastOutcome, levels_of
 from volbench.results.explain.evidence.stalls import Stall, client_stalls, storage_stalls, without_stalls
+from volbench.results.explain.evidence.stands import Stand, client_stands, counted_stands
 from volbench.results.explain.evidence.waited_direction import waited_direction
 from volbench.results.stats.grid import Floats, Mask, mean
 
@@ -268,6 +270,20 @@ class Case(CpuCase):
         """When no transaction finished."""
         tps = self.at(Client.tps)
         return () if tps is None else client_stalls(self.grid.t_s, self.grid.width_s, tps)
+
+    @cached_property
+    def client_stands(self) -> tuple[Stand, ...]:
+        """Times in which all clients stood still, parts of an interval as well, in order of time.
+
+        The server's own count of its standstills where there is one, else by the slowest transactions.
+        """
+        counted, width_s = self.at(Progress.standstill_ms_max), self.grid.width_s
+        if counted is not None:
+            return counted_stands(counted, width_s)
+        stands = client_stands(self.at(Client.tps), self.at(Client.latency_ms_max), width_s)
+        # Of a load with a rate of its own fewer may come by chance in so short a time: nothing is missing then.
+        expected = math.inf if self.rate is None else self.rate
+        return tuple(stand for stand in stands if stand.length_s * expected >= STAND_ARRIVALS_MIN)
 
     @cached_property
     def storage_stalls(self) -> tuple[Stall, ...]:

@@ -1,31 +1,46 @@
 """The distribution of a step's transactions as one finding claims it, and the recorded one.
 
-`distribution` knows nothing of a cause. Here a finding says how even the waits of its cause are, and which seconds
-of sessions it makes longer: in its time transactions take longer as those seconds do, outside of it they are alike.
-Clients that come at a rate of their own also wait for those before them: as long as the queue that begins in its
-time has lasted, in the order of their coming. No recorded quantile is part of it.
+`distribution` knows nothing of a cause. Here a finding says how its waits come (`stopped`), and which seconds of
+sessions it makes longer (`claimed_times`): in its time transactions take longer as those seconds do, outside of it
+they are alike. Clients that come at a rate of their own also wait for those before them: as long as the queue that
+begins in its time has lasted, in the order of their coming. No recorded quantile is part of it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from volbench.core.records.named_metrics import Client, Tasks
+from volbench.core.records.named_metrics import Client, Innodb, Tasks
 from volbench.results.explain.case import Case
+from volbench.results.explain.check.claimed_times import distance_s, times_ms
 from volbench.results.explain.check.distribution import operations_of, recorded_ms, seconds_of
-from volbench.results.explain.check.rebuild import EVEN, Level, little_ms, rebuilt_quantile
-from volbench.results.explain.evidence.processors import CELL
+from volbench.results.explain.check.rebuild import (
+    CPU_WAITS,
+    EVEN,
+    Level,
+    little_ms,
+    rebuilt_quantile,
+    variation_of_waits,
+)
+from volbench.results.explain.check.stopped import EndedTransactions, stopped
+from volbench.results.explain.check.variation import operation_variation, waits_variation
+from volbench.results.explain.evidence.layers import server_flow
 from volbench.results.explain.quantile import Quantile, Waits, WaitTime
-from volbench.results.stats.grid import Floats, Mask, true_runs
+from volbench.results.stats.grid import Floats, Mask, mean, true_runs
 
 QUEUE_MIN = 0.1
 """Of an interval: what is sampled once in it says nothing of a queue that arrivals of less time make."""
+FILE_WAITS_MIN = 0.3
+"""Of a transaction's time: with less in file waits, these do not say how it varies."""
+NEAR = 0.01
+"""Of a time and of its variation: what differs by less is the same level."""
 _MOMENTS = (0.125, 0.375, 0.625, 0.875)
 """Of an interval in which a queue grows or shrinks."""
-_LOCKS = ("row_locks", "table_locks")
+_ALIKE: frozenset[Waits] = frozenset({"even", "slices", "stalls of the way"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +63,7 @@ class _Phase:
 
 
 def claimed_quantile(
-    case: Case, inside: Mask, level: float, *, waits: Waits, wait_time: WaitTime
+    case: Case, inside: Mask, level: float, *, waits: Waits, wait_time: WaitTime, share: float | None = None
 ) -> Quantile | None:
     """A quantile as recorded, and as the claim of a finding makes it; None where either is not known.
 
@@ -56,8 +71,9 @@ def claimed_quantile(
         case: the step.
         inside: intervals of the finding, shape (buckets,).
         level: 0.95 for p95.
-        waits: how even the waits of its cause are.
+        waits: how the waits of its cause come.
         wait_time: the seconds that its cause makes longer.
+        share: of statement time that it explains, where its waits are even in that share only.
     """
     recorded = recorded_ms(case, level)
     if inside.all() or not inside.any():
@@ -66,14 +82,92 @@ def claimed_quantile(
     if recorded is None or not phases:
         return None
     queue = _QueueTimes.of(case, inside)
-    levels = []
+    levels: list[Level] = []
     for phase in phases:
-        is_claimed = bool(inside[phase.intervals].all())
-        times_ms = _times_ms(case, phase, wait_time) if is_claimed else np.full(len(case.grid), phase.mean_ms)
-        for number in np.flatnonzero(phase.intervals):
-            levels += [*_levels_of(case, phase, int(number), times_ms, queue, waits if is_claimed else "counted")]
+        if bool(inside[phase.intervals].all()):
+            levels += _claimed_levels(case, phase, queue, waits, wait_time, share)
+        else:
+            variation = _variation(case, phase, "counted", share)
+            alike_ms = np.full(len(case.grid), phase.mean_ms)
+            levels += [
+                level
+                for interval in _intervals(case, phase, alike_ms, 0 * alike_ms, variation)
+                for level in queue.levels(interval)
+            ]
     rebuilt = rebuilt_quantile(_together(levels), level)
     return None if rebuilt is None else Quantile(recorded_ms=recorded, rebuilt_ms=rebuilt)
+
+
+def _claimed_levels(
+    case: Case, phase: _Phase, queue: _QueueTimes, waits: Waits, wait_time: WaitTime, share: float | None
+) -> Iterator[Level]:
+    each_ms, claimed_ms = times_ms(case, phase.intervals, phase.mean_ms, wait_time)
+    variation = _variation(case, phase, waits, share)
+    intervals = list(_intervals(case, phase, each_ms, claimed_ms, variation))
+    yield from stopped(case, [interval for interval in intervals if not queue.counts[interval.number]], waits)
+    for interval in intervals:
+        if queue.counts[interval.number]:
+            yield from queue.levels(interval)
+
+
+def _intervals(
+    case: Case, phase: _Phase, each_ms: Floats, claimed_ms: Floats, variation: float
+) -> Iterator[EndedTransactions]:
+    """Yield the intervals of a phase in which something ended."""
+    tps = case.at(Client.tps)
+    if tps is None:
+        return
+    for number in np.flatnonzero(phase.intervals & (np.nan_to_num(tps) > 0)):
+        level = Level(
+            transactions=float(tps[number]) * case.grid.width_s,
+            mean_ms=float(each_ms[number]),
+            variation=variation,
+        )
+        yield EndedTransactions(
+            number=int(number),
+            level=level,
+            claimed_ms=float(claimed_ms[number]),
+            intervals=phase.intervals,
+        )
+
+
+def _variation(case: Case, phase: _Phase, waits: Waits, share: float | None) -> float:
+    """Squared variation of a transaction's time around the mean of its interval, without stops and turns."""
+    queued_share = min(1.0, phase.queued_ms / phase.mean_ms)
+    if waits == "queue for CPUs":
+        return 1 / CPU_WAITS
+    if waits in _ALIKE:
+        return variation_of_waits(EVEN, queued_share)
+    if waits == "even in its share":
+        even = min(1.0, share or 0.0)
+        return even**2 * variation_of_waits(EVEN) + (1 - even) ** 2 * variation_of_waits(phase.waits)
+    of_waits = min(variation_of_waits(phase.waits), _of_file_waits(case, phase))
+    return queued_share**2 / CPU_WAITS + (1 - queued_share) ** 2 * of_waits
+
+
+def _of_file_waits(case: Case, phase: _Phase) -> float:
+    """Squared variation by the reads and syncs that are counted; infinite where they say nothing."""
+    figures = []
+    for operation in ("read", "sync"):
+        flow = server_flow(case.grid, operation)
+        if flow is None or flow.in_flight is None:
+            figures.append((0.0, 0.0, 1.0))
+            continue
+        rate, seconds = flow.rate[phase.intervals], flow.in_flight[phase.intervals]
+        width_s = case.grid.width_s
+        figures.append(
+            (
+                float(np.nansum(rate)) / phase.ended_per_s,
+                1000 * float(np.nansum(seconds)) / phase.ended_per_s,
+                operation_variation(rate * width_s, seconds * width_s),
+            )
+        )
+    (reads, read_ms, read), (syncs, sync_ms, sync) = figures
+    if reads + syncs <= 1 or read_ms + sync_ms < FILE_WAITS_MIN * phase.mean_ms:
+        return math.inf
+    miss_ratio = mean(case.at(Innodb.buffer_pool_miss_ratio)) or 0.0
+    variation = waits_variation(reads, syncs, read_ms, sync_ms, read=read, sync=sync, miss_ratio=miss_ratio)
+    return math.inf if variation is None else max(variation, variation_of_waits(EVEN))
 
 
 def _phases(case: Case, inside: Mask) -> list[_Phase]:
@@ -104,13 +198,15 @@ def _phases(case: Case, inside: Mask) -> list[_Phase]:
 
 
 def _mean_ms(case: Case, tps: Floats, intervals: Mask, ended: float) -> float | None:
-    """Mean time of a transaction by Little's law, or that of its statements with CPUs and their queue."""
+    """Mean time of a transaction by Little's law, or that of its statements with CPUs, their queue and the way."""
     if case.rate is None and case.threads:
         return little_ms(case.threads, tps[intervals])
     if case.budget is None:
         return case.latency_ms.get("latency_ms_mean")
     busy = seconds_of(case, Tasks.run_delay_s_per_s, intervals) + seconds_of(case, Tasks.cpus_used, intervals)
-    return 1000 * (float(np.nansum(case.budget.statement_s[intervals])) + busy) / ended
+    distance = distance_s(case)
+    on_the_way = 0.0 if distance is None else float(np.nansum(distance[intervals]))
+    return 1000 * (float(np.nansum(case.budget.statement_s[intervals])) + busy + on_the_way) / ended
 
 
 def _no_longer_than_clients(case: Case, phases: list[_Phase]) -> list[_Phase]:
@@ -125,68 +221,26 @@ def _no_longer_than_clients(case: Case, phases: list[_Phase]) -> list[_Phase]:
 
 
 def _together(levels: Sequence[Level]) -> list[Level]:
-    """Intervals with equal transactions as one level, so that a step of hours takes no longer."""
-    transactions: dict[tuple[float, float, float], float] = {}
+    """Transactions of several intervals that differ by less than NEAR as one level.
+
+    A step of hours takes no longer than one of seconds.
+    """
+    alike: dict[tuple[int, int], list[Level]] = {}
     for level in levels:
-        key = (level.mean_ms, level.waits, level.queued_share)
-        transactions[key] = transactions.get(key, 0.0) + level.transactions
+        key = (_bin(level.mean_ms), _bin(level.variation))
+        alike.setdefault(key, []).append(level)
     return [
-        Level(transactions=ended, mean_ms=mean_ms, waits=waits, queued_share=queued)
-        for (mean_ms, waits, queued), ended in transactions.items()
+        Level(
+            transactions=sum(level.transactions for level in equal),
+            mean_ms=equal[0].mean_ms,
+            variation=equal[0].variation,
+        )
+        for equal in alike.values()
     ]
 
 
-def _times_ms(case: Case, phase: _Phase, wait_time: WaitTime) -> Floats:
-    """Time of a transaction in each interval, as the seconds of `wait_time` vary, with the phase's mean."""
-    times_ms = np.full(len(case.grid), phase.mean_ms)
-    tps, seconds = case.at(Client.tps), _seconds_of_claim(case, wait_time)
-    if tps is None or seconds is None:
-        return times_ms
-    with_seconds = phase.intervals & np.isfinite(seconds) & (np.nan_to_num(tps) > 0)
-    seconds_sum = float(seconds[with_seconds].sum())
-    if seconds_sum <= 0:
-        return times_ms
-    per_transaction_s = seconds_sum / float(tps[with_seconds].sum())
-    claimed_ms = min(phase.mean_ms, 1000 * per_transaction_s)
-    times_ms[with_seconds] += claimed_ms * (seconds[with_seconds] / tps[with_seconds] / per_transaction_s - 1)
-    return times_ms
-
-
-def _seconds_of_claim(case: Case, wait_time: WaitTime) -> Floats | None:
-    """Seconds a second of sessions, by interval; None where nobody counts them."""
-    delay, budget = case.at(Tasks.run_delay_s_per_s, CELL), case.budget
-    if wait_time == "CPUs":
-        return delay
-    if not wait_time or budget is None:
-        return None
-    locks = sum((np.nan_to_num(budget.seconds[name]) for name in _LOCKS if name in budget.seconds), np.zeros(1))
-    if wait_time == "locks":
-        return np.broadcast_to(locks, budget.statement_s.shape)
-    if wait_time == "statements":
-        return budget.statement_s
-    queued = 0.0 if delay is None else np.nan_to_num(delay)
-    return np.asarray(np.maximum(0.0, budget.statement_s - locks - queued))
-
-
-def _levels_of(
-    case: Case, phase: _Phase, number: int, times_ms: Floats, queue: _QueueTimes, waits: Waits
-) -> Iterator[Level]:
-    """Yield the transactions of one interval: those of a queue as old as it is, or all alike."""
-    tps = case.at(Client.tps)
-    transactions = 0.0 if tps is None else float(np.nan_to_num(tps[number])) * case.grid.width_s
-    if transactions <= 0:
-        return
-    ages_ms = queue.ages_ms(number)
-    for age_ms in ages_ms:
-        yield Level(transactions=transactions / len(ages_ms), mean_ms=age_ms, waits=EVEN)
-    if not ages_ms:
-        queued_share = min(1.0, phase.queued_ms / phase.mean_ms)
-        yield Level(
-            transactions=transactions,
-            mean_ms=float(times_ms[number]),
-            waits=EVEN if waits == "even" else phase.waits,
-            queued_share=1.0 if waits == "queue for CPUs" else queued_share,
-        )
+def _bin(value: float) -> int:
+    return round(math.log(max(value, math.ulp(0.0))) / NEAR)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,9 +274,17 @@ class _QueueTimes:
         served = case.threads
         return cls(before_s=(before + served) / case.rate, after_s=(after + served) / case.rate, counts=counts)
 
-    def ages_ms(self, number: int) -> Sequence[float]:
-        """Of some transactions of an interval, evenly; empty where none queued."""
+    def levels(self, interval: EndedTransactions) -> list[Level]:
+        """Transactions of an interval as old as the queue is, or as they are where none queued."""
+        number, level = interval.number, interval.level
         if not self.counts[number]:
-            return ()
+            return [level]
         begin_s, end_s = float(self.before_s[number]), float(self.after_s[number])
-        return [1000 * (begin_s + moment * (end_s - begin_s)) for moment in _MOMENTS]
+        return [
+            Level(
+                transactions=level.transactions / len(_MOMENTS),
+                mean_ms=1000 * (begin_s + moment * (end_s - begin_s)),
+                variation=variation_of_waits(EVEN),
+            )
+            for moment in _MOMENTS
+        ]

@@ -6,7 +6,13 @@ import numpy as np
 
 from volbench.core.records.named_metrics import Client, NamedMetric, Tasks
 from volbench.results.explain.case import Case
-from volbench.results.explain.check.rebuild import Level, little_ms, pooled_quantile, rebuilt_quantile
+from volbench.results.explain.check.rebuild import (
+    Level,
+    little_ms,
+    pooled_quantile,
+    rebuilt_quantile,
+    variation_of_waits,
+)
 from volbench.results.explain.evidence.layers import server_flow
 from volbench.results.explain.evidence.processors import CELL
 from volbench.results.explain.quantile import Quantile
@@ -97,7 +103,7 @@ def _level(case: Case, intervals: Mask) -> Level | None:
     if not mean_ms:
         return None
     waits = 1.0 if queued_ms >= CPU_PART_MIN * mean_ms else operations_of(case, intervals) / ended
-    return Level(transactions=ended * case.grid.width_s, mean_ms=mean_ms, waits=waits)
+    return Level(transactions=ended * case.grid.width_s, mean_ms=mean_ms, variation=variation_of_waits(waits))
 
 
 def waits_of_transaction(case: Case, intervals: Mask) -> float | None:

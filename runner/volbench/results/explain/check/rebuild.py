@@ -31,25 +31,28 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """One part of a step in which transactions are alike.
+    """A number of transactions that are alike.
 
     Args:
-        transactions: of them that ended in it.
+        transactions: of them.
         mean_ms: time of one, the sum of its accounted pieces.
-        waits: how often one waits, one wait after the other.
-        queued_share: part of its time in the queue of the CPUs, which varies by itself.
+        variation: of that time, squared: variance over the square of the mean.
     """
 
     transactions: float
     mean_ms: float
-    waits: float
-    queued_share: float = 0.0
+    variation: float
 
-    @property
-    def shape(self) -> float:
-        """Shape of the gamma distribution of its transactions' times: variances of both parts add up."""
-        of_waits = min(SHAPE_MAX, max(1.0, self.waits / WAITS_PER_SHAPE))
-        return 1 / (self.queued_share**2 / CPU_WAITS + (1 - self.queued_share) ** 2 / of_waits)
+
+def variation_of_waits(waits: float, queued_share: float = 0.0) -> float:
+    """Return the squared variation of a transaction's time: the variances of its pieces add up.
+
+    Args:
+        waits: how often it waits, one wait after the other; math.inf: all its waits are alike.
+        queued_share: of its time, what it spends in the queue of the CPUs, which varies by itself.
+    """
+    of_waits = 1 / min(SHAPE_MAX, max(1.0, waits / WAITS_PER_SHAPE))
+    return queued_share**2 / CPU_WAITS + (1 - queued_share) ** 2 * of_waits
 
 
 def rebuilt_quantile(levels: Sequence[Level], level: float) -> float | None:
@@ -76,7 +79,7 @@ def rebuilt_quantile(levels: Sequence[Level], level: float) -> float | None:
 def _share_below(ms: float, level: Level) -> float:
     if level.mean_ms <= 0:
         return 1.0
-    spread = math.sqrt(1 / (9 * level.shape))
+    spread = math.sqrt(level.variation / 9)
     return _NORMAL.cdf(((ms / level.mean_ms) ** (1 / 3) - (1 - spread**2)) / spread)
 
 

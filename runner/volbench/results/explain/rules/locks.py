@@ -34,6 +34,7 @@ CAUSES = (
             "Shorten transactions and avoid hot rows. Storage matters only while a lock is held: see"
             " `storage.sync_latency` in the same report."
         ),
+        waits="in turn",
         wait_time="locks",
     ),
     CauseInfo(
@@ -59,7 +60,7 @@ CAUSES = (
             " before an `ALTER TABLE`, `LOCK TABLES`, a backup with `FLUSH TABLES WITH READ LOCK`, the"
             " application's own `GET_LOCK`. A faster volume does not help."
         ),
-        waits="even",
+        waits="in turn",
         wait_time="locks",
     ),
 )

@@ -55,7 +55,7 @@ CAUSES = (
             " round trips of 0.5 ms would give."
         ),
         waits="even",
-        wait_time="",
+        wait_time="between statements",
     ),
     CauseInfo(
         name="network.stalls",
@@ -78,7 +78,8 @@ CAUSES = (
             "Look for retransmissions on both hosts (`nstat -az TcpRetransSegs TcpExtTCPTimeouts`, `ss -ti`),"
             " and at proxies and firewalls between them."
         ),
-        wait_time="",
+        waits="stalls of the way",
+        wait_time="between statements",
     ),
 )
 

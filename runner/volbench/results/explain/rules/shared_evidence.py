@@ -14,12 +14,11 @@ from volbench.core.records.named_metrics import (
     PSI,
     Client,
     PerformanceSchema,
-    Progress,
     RoundTrip,
 )
 from volbench.core.records.report import EvidenceRow
 from volbench.results.explain import thresholds as limit
-from volbench.results.explain.case import STAND_ARRIVALS_MIN, Case
+from volbench.results.explain.case import Case
 from volbench.results.explain.evidence.budget import PART_TEXT, STORAGE
 from volbench.results.explain.evidence.cliffs import rank_sum_z
 from volbench.results.explain.evidence.device import LITTLE_TOLERANCE, little_ratio
@@ -27,9 +26,7 @@ from volbench.results.explain.evidence.layers import LOGS, device_flow, server_f
 from volbench.results.explain.evidence.stalls import without_stalls
 from volbench.results.explain.evidence.stands import (
     Stand,
-    client_stands,
     completed_less,
-    counted_stands,
     held_statements,
     period_s,
     waited_for_io,
@@ -237,15 +234,7 @@ class Standing:
 
 def stands_of(case: Case) -> Standing:
     """The stands of a step's clients, and whether the volume or the server stood; see `evidence.stands`."""
-    tps, width_s = case.at(Client.tps), case.grid.width_s
-    counted = case.at(Progress.standstill_ms_max)
-    if counted is None:
-        stands = client_stands(tps, case.at(Client.latency_ms_max), width_s)
-        # Of a load with a rate of its own fewer may come by chance in so short a time: nothing is missing then.
-        expected = float("inf") if case.rate is None else case.rate
-        stands = tuple(stand for stand in stands if stand.length_s * expected >= STAND_ARRIVALS_MIN)
-    else:
-        stands = counted_stands(counted, width_s)
+    tps, width_s, stands = case.at(Client.tps), case.grid.width_s, case.client_stands
     if not stands or tps is None:
         return Standing()
     device = case.device

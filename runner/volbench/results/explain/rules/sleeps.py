@@ -70,7 +70,7 @@ CAUSES = (
             "Lower the delay, raise the limit, or look at what is behind (replicas, purge: an old transaction). A"
             " faster volume does not help."
         ),
-        waits="even",
+        waits="even in its share",
         wait_time="",
     ),
 )

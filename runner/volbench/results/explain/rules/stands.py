@@ -64,6 +64,7 @@ CAUSES = (
             "Look for paused containers or machines (snapshots, live migration), a frozen file system (`fsfreeze`),"
             " swapping. A faster volume does not help."
         ),
+        waits="stands",
     ),
 )
 

@@ -11,6 +11,7 @@ from volbench.results.explain.check.rebuild import (
     rebuilt_quantile,
     served_at_least,
     summed_ms,
+    variation_of_waits,
 )
 
 
@@ -27,12 +28,12 @@ from volbench.results.explain.check.rebuild import (
 )
 def test_a_tail_comes_from_the_mean_and_the_number_of_waits(waits: float, level: float, times: float) -> None:
     """Gamma of shape 1, 4 and 25: chi-squared tables at 2, 8 and 50 degrees of freedom."""
-    alone = [Level(transactions=100, mean_ms=20.0, waits=waits)]
+    alone = [Level(transactions=100, mean_ms=20.0, variation=variation_of_waits(waits))]
     assert rebuilt_quantile(alone, level) == pytest.approx(20.0 * times, rel=0.015)
 
 
 def test_two_parts_of_a_step_are_mixed_by_their_transactions() -> None:
-    slow, fast = (Level(transactions=n, mean_ms=ms, waits=1000.0) for n, ms in ((10, 500.0), (90, 5.0)))
+    slow, fast = (Level(transactions=n, mean_ms=ms, variation=0.04) for n, ms in ((10, 500.0), (90, 5.0)))
     assert (rebuilt_quantile([slow, fast], 0.95) or 0) == pytest.approx(500.0, rel=0.05)
     assert (rebuilt_quantile([slow, fast], 0.5) or 0) < 6
     assert rebuilt_quantile([], 0.95) is None

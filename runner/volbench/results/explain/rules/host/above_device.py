@@ -86,7 +86,7 @@ CAUSES = (
             "Look for limits: `docker inspect` (`BlkioDevice*`), `systemctl show -p IOReadIOPSMax`, `io.max` or"
             " `blkio.throttle.*` of the pod's control group. A faster volume does not help."
         ),
-        waits="even",
+        waits="slices",
     ),
     CauseInfo(
         name="host.io_wait",

@@ -67,6 +67,7 @@ CAUSES = (
             "Look for what the storage did at those times: failover, snapshot, resize, a lost path. Host logs"
             " and provider events have the times."
         ),
+        waits="stands",
     ),
 )
 
