@@ -115,7 +115,7 @@ def what_if_rows(
     explained: RunExplanation,
     volumes: Sequence[str],
     volumes_asked: Sequence[OtherVolume],
-    known: Mapping[str, OtherVolume] | None = None,
+    own_volumes: Mapping[str, OtherVolume] | None = None,
 ) -> tuple[WhatIfRow, ...]:
     """Each step of each volume on each other volume, by the measured response where the counts confirm one.
 
@@ -123,7 +123,7 @@ def what_if_rows(
         explained: the run.
         volumes: names, in the report's order.
         volumes_asked: to predict for.
-        known: by name, those of the run's volumes whose latencies are known.
+        own_volumes: by name, those of the run's volumes whose latencies are known.
     """
     if not volumes_asked:
         return ()
@@ -132,8 +132,8 @@ def what_if_rows(
         response, demands = explained.measured.get(step), [view.demand for view in cells.values()]
         level = None if response is None else response.level(volume, threads)
         for volume_asked in volumes_asked:
-            here = (known or {}).get(volume)
-            prediction = predict_by_response(demands, volume_asked, response, level, here)
+            own_volume = (own_volumes or {}).get(volume)
+            prediction = predict_by_response(demands, volume_asked, response, level, own_volume)
             rows += prediction_rows(prediction, (volume, step, threads))
     return tuple(rows)
 

@@ -141,12 +141,12 @@ def other_volume(spec: str) -> OtherVolume:
 
 def known_volumes(volumes: Iterable[VolumeSpec]) -> dict[str, OtherVolume]:
     """Return by name those of a run's volumes whose latencies are known: emulated block volumes."""
-    known = {}
+    volumes_by_name = {}
     for volume in volumes:
         if volume.kind == "emulated" and not volume.layout:
             with suppress(VolbenchError):  # of a file system, or of a profile that is no longer there
-                known[volume.name] = other_volume(volume.text)
-    return known
+                volumes_by_name[volume.name] = other_volume(volume.text)
+    return volumes_by_name
 
 
 _PAGE, _DOUBLEWRITE = 16_384.0, 262_144.0

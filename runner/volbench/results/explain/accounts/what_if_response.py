@@ -59,7 +59,7 @@ def predict_by_response(
     volume: OtherVolume,
     measured: MeasuredResponse | None,
     level: VolumeLoad | None,
-    here: OtherVolume | None = None,
+    own_volume: OtherVolume | None = None,
 ) -> VolumeOutlooks:
     """Return `predict` of a step, by the measured response where waiting times decide; each outlook says how.
 
@@ -68,11 +68,11 @@ def predict_by_response(
         volume: to predict for.
         measured: of the load; None: no count confirms its response.
         level: what was measured where the demands are from; None: not known.
-        here: the volume that the demands are from; None: its latencies are not known.
+        own_volume: the volume that the demands are from; None: its latencies are not known.
     """
     prediction = predict(demands, volume)
     served = [demand for demand in demands if isinstance(demand, Demand)]
-    latencies = here if here is not None and _has_room(served, here) else None
+    latencies = own_volume if own_volume is not None and _has_room(served, own_volume) else None
     outlooks = tuple(
         _outlook(outlook, served, (latencies, volume), measured, level) for outlook in prediction.outlooks
     )
@@ -96,10 +96,10 @@ def _outlook(
         volumes: the one that the demands are from, None where nothing tells its latencies; and the one asked for.
         measured, level: as `predict_by_response` has them.
     """
-    here, volume = volumes
+    own_volume, volume = volumes
     if measured is None or level is None:
         return _by_demand(outlook, NOT_CONFIRMED)
-    awaits_ms = awaits_on(volume, level.base_awaits_ms, here)
+    awaits_ms = awaits_on(volume, level.base_awaits_ms, own_volume)
     missing = {cost.term for cost in measured.costs} - set(awaits_ms)
     if missing:
         return _by_demand(outlook, SYNCS_UNKNOWN if missing <= set(_SYNCS) else WAITS_TO_WRITE)
@@ -139,7 +139,7 @@ def _outlook(
 
 
 def awaits_on(
-    volume: OtherVolume, base_awaits_ms: Mapping[str, float], here: OtherVolume | None
+    volume: OtherVolume, base_awaits_ms: Mapping[str, float], own_volume: OtherVolume | None
 ) -> dict[str, float]:
     """Return by term the waiting time on a volume without a queue, in ms; not of a wait that it does not tell.
 
@@ -151,15 +151,15 @@ def awaits_on(
     Args:
         volume: that is asked for.
         base_awaits_ms: by term, what was measured here while no signal kept the volume slow.
-        here: the volume that it was measured on, with room at its limits; None: its latencies are not known.
+        own_volume: the volume that it was measured on, with room at its limits; None: its latencies are not known.
     """
     awaits_ms = {}
     for term, base_ms in base_awaits_ms.items():
         if term == _READ:
-            added_ms = 0.0 if here is None else max(0.0, base_ms - 1000 * here.read_s)
+            added_ms = 0.0 if own_volume is None else max(0.0, base_ms - 1000 * own_volume.read_s)
             awaits_ms[term] = 1000 * volume.read_s + added_ms
-        elif term in _SYNCS and here is not None and here.write_s > 0:
-            awaits_ms[term] = base_ms * volume.write_s / here.write_s
+        elif term in _SYNCS and own_volume is not None and own_volume.write_s > 0:
+            awaits_ms[term] = base_ms * volume.write_s / own_volume.write_s
     return awaits_ms
 
 
