@@ -204,9 +204,21 @@ def read_text(text: str, interval_s: float | None = None) -> tuple[str, tuple[Re
         recorded,
         [candidate.name for candidate in FORMATS if candidate.name in _OF_LINES and candidate.matches(lines.text)],
     )
+    recorded = _bounded(recorded)
     if interval_s is not None:
         recorded = tuple(with_interval(recording, interval_s) for recording in recorded)
     return matching.name, tuple(without_uncounted_flushes(recording) for recording in recorded)
+
+
+def _bounded(recorded: tuple[Recorded, ...]) -> tuple[Recorded, ...]:
+    """The first RECORDINGS_MAX recordings of a text, with a note on more: each is explained for itself."""
+    if len(recorded) <= RECORDINGS_MAX:
+        return recorded
+    note = f"the first {RECORDINGS_MAX} of {len(recorded)} recordings in this file are read: divide it"
+    return (replace(recorded[0], notes=(*recorded[0].notes, note)), *recorded[1:RECORDINGS_MAX])
+
+
+RECORDINGS_MAX = 50
 
 
 def _dedented(text: str) -> str:

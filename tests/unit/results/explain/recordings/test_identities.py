@@ -19,6 +19,7 @@ from evidence_texts import START, Second, iostat, jitter, limited, metric_data, 
 from volbench.results.credits.history import Defaults
 from volbench.results.credits.sources import read_history
 from volbench.results.explain.recordings.directory import RecordedExplanation, explain_recorded
+from volbench.results.recorded.formats import RECORDINGS_MAX
 from volbench.results.recorded.timelines import Choice
 
 LIMIT = "storage.iops_limit"
@@ -259,3 +260,10 @@ def test_loads_of_go_tpc_in_one_log_are_two(tmp_path: Path) -> None:
     result = explained(tmp_path, text)
     assert [row.points for row in result.table] == [30, 30]
     assert not any("slower" in note for timeline in result.timelines for note in timeline.notes)
+
+
+def test_of_very_many_loads_in_a_file_the_first_are_read(tmp_path: Path) -> None:
+    """Each is explained for itself, which takes time."""
+    result = explained(tmp_path, 500 * load(8, [800.0, 700.0]))
+    assert len(result.table) == RECORDINGS_MAX
+    assert any("the first 50 of 500 recordings in this file" in note for note in result.timelines[0].notes)
