@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 from synthetic_history import slower_from, write_history
 
+from volbench.core.base.text import change as change_text
 from volbench.results.site.build import build_site
 
 pytestmark = pytest.mark.browser
@@ -77,6 +78,8 @@ def test_two_chosen_runs_are_shown_side_by_side(page: Page, site: Path) -> None:
     ]
     assert "−" in change.replace("gp3", ""), change
     assert "| gp3 read-write" in page.input_value("#markdown")
+    texts = [page.evaluate(f"change(1, {ratio})") for ratio in (12.3, 1.38, 0.73, 1 / 13.9)]
+    assert texts == [change_text(ratio) for ratio in (12.3, 1.38, 0.73, 1 / 13.9)]
     assert_fits(page)
 
 

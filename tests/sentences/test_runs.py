@@ -21,7 +21,7 @@ from sentence_runs import ALL, RUNS, build
 from stated_headline import CLAUSES_MAX, LABELS, LOSS, METRIC, clauses_of, headline_remainder, notes_remainder
 from synthetic_run import build_run
 
-from sentences import NUMBER, plain, states, value_of
+from sentences import NUMBER, SYMBOLS, plain, states, value_of
 from volbench.core.records.metrics import CATALOGUE
 from volbench.core.records.report import Report
 from volbench.results.report.build import build_report
@@ -31,8 +31,7 @@ from volbench.results.report.views.causes import ordered_findings
 from volbench.results.report.views.picture import picture
 from volbench.results.store.run_directory import RunDirectory
 
-CHANGE = r"(?:[×÷] [\d,.]+|[+\N{MINUS SIGN}][\d.]+ %|0 %)"
-STATED = re.compile(rf"(?P<label>{METRIC}) (?P<change>{CHANGE})(?: \[[^\]]+\])?(?: \((?P<step>[^()]+)\))?")
+STATED = re.compile(rf"(?P<label>{METRIC}) (?P<change>{SYMBOLS})(?: \[[^\]]+\])?(?: \((?P<step>[^()]+)\))?")
 
 
 @pytest.fixture(scope="module", params=ALL)
@@ -297,7 +296,7 @@ def test_a_load_that_was_the_limit_is_that_of_the_cells(
 
 IN_TERMINAL = re.compile(
     rf"^  (?P<step>[\w/-]+) (?P<metric>\w+): (?P<candidate>[\w.-]+) against (?P<baseline>[\w.-]+): "
-    rf"medians (?P<before>[\d,.]+) -> (?P<now>[\d,.]+)(?: ?[\w/]+)?, change (?P<change>{CHANGE}) \[",
+    rf"medians (?P<before>[\d,.]+) -> (?P<now>[\d,.]+)(?: ?[\w/]+)?, change (?P<change>{SYMBOLS}) \[",
     re.MULTILINE,
 )
 
@@ -325,11 +324,14 @@ def test_a_page_has_one_figure_for_cold_reads(
     """The headline had 5.05 times, the section of cold and warm reads 5.06."""
     pairs = {(row.baseline, row.candidate) for row in report.comparisons if row.metric == "cold_read_mib_per_s"}
     text = plain(render(report, directory, "md"))
-    stated = re.findall(r"cold against cold: \S+ looks ([\d,.]+(?: %| times) (?:faster|slower)|as fast)", text)
+    stated = re.findall(
+        r"cold against cold: \S+ looks ([\d,.]+ % (?:faster|slower)|[\d,./]+(?: times)? as fast|as fast)", text
+    )
     assert len(stated) == len(pairs)
     for figure_text in stated:
         result = [1 / each for pair in pairs for each in ratios(steps, *pair, "cold", "cold_read_mib_per_s")]
-        pace = figure_text.replace("faster", "higher").replace("slower", "lower").replace("as fast", "unchanged")
+        pace = "unchanged" if figure_text == "as fast" else figure_text.replace("as fast", "as high")
+        pace = pace.replace("faster", "higher").replace("slower", "lower")
         assert any(states(pace, each) for each in result)
 
 
@@ -397,7 +399,7 @@ def test_what_was_checked_fails_for_a_wrong_figure(report: Report, steps: list[R
     for row in report.comparisons:
         if row.ratio is not None and row.primary:
             off = ratios(steps, row.baseline, row.candidate, row.step, row.metric)[0] * 1.03
-            text = f"× {off:.4g}" if off > 1 else f"÷ {1 / off:.4g}"
+            text = f"× {off:.4g}" if off > 1 else f"× 1/{1 / off:.4g}"
             assert not is_ratio(steps, (row.baseline, row.candidate, row.step, row.metric), text)
 
 

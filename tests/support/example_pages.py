@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, cast
 
@@ -21,12 +21,15 @@ from stored_files import REPORT, store_text, stored_text
 from timeline_data import timeline_data
 
 from volbench import __version__
+from volbench.core.base.text import change
 from volbench.core.records.base import Record
 from volbench.core.records.report import ComparisonRow, NoResponseRow, Report, SweepRow
 from volbench.core.records.run import ComparisonSpec
 from volbench.core.records.sweep import SweepSpec
 from volbench.core.records.validation.result import Validation
 from volbench.results.compare.compared_cells import compared_cells
+from volbench.results.compare.comparison import Comparison
+from volbench.results.compare.comparison_summary import summarise
 from volbench.results.compare.figures import figure_rows
 from volbench.results.report.formats.html import html
 from volbench.results.report.formats.markdown import markdown
@@ -38,8 +41,9 @@ from volbench.results.report.rows.prediction import judged, missed_sentences
 from volbench.results.report.rows.reproduce import reproduce_lines
 from volbench.results.report.rows.time_budget import difference_sentences
 from volbench.results.report.rows.totals import with_parts
+from volbench.results.report.rows.verdict.adjustments import adjustment_caveats
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
-from volbench.results.report.rows.verdict.settings import leading_effect
+from volbench.results.report.rows.verdict.settings import leading_effect, variant_names, with_names
 from volbench.results.report.views.timeline import CellTimeline, TimeLine, Timelines, Window
 from volbench.results.response.estimate import advice_for_load
 
@@ -51,6 +55,14 @@ MADE_ANEW = (
 RAW_SECTIONS = ("time", "latency", "validity")
 """They have charts and rows of the raw runs beside those of the report."""
 _MOVES = re.compile(r"(<h3>What moves with p95</h3>\n)(.*?)(?=<p class=\"dim\">Rank correlation)", re.DOTALL)
+OF_OTHER_WORK = re.compile(
+    r"\b(?:is|are) (?:not )?adjusted for |alike in all cells|^Other work varied from cell to cell"
+)
+"""Caveats on adjustments, which are made anew from the rows of comparisons."""
+OF_MISSES = re.compile(r"^\d+ of \d+ predictions? (?:was|were) missed")
+_RATIO = re.compile(r"(?<=<span class=\"dim keep\">)×([\d.]+)(?=</span>)")
+"""Of a page before, which wrote `×0.25`."""
+_VOLUME = re.compile(r'(<span class="volume v\d+">)([^<]+)</span>')
 CEPH = re.compile(r"(emulated:ceph-rbd\?(?!\S*write_ios)\S*?osds=\d+)")
 
 
@@ -62,13 +74,15 @@ def rendered_again(report: Report) -> Report:
     is_earlier = report.volbench_version != __version__
     notes = (MADE_ANEW.format(version=report.volbench_version),) if is_earlier else ()
     predictions = tuple(judged(row) for row in report.predictions)
-    missed = tuple(missed_sentences(predictions, report.forecasts))
-    judged_before = tuple(missed_sentences(report.predictions, report.forecasts))
+    names = variant_names(report.effects, report.cells)
+    missed = tuple(missed_sentences(with_names(predictions, names), report.forecasts))
     old = [
         text
         for text in report.summary.caveats
-        if not text.startswith(MADE_ANEW_BEGIN) and text not in judged_before
+        if not text.startswith(MADE_ANEW_BEGIN) and not OF_OTHER_WORK.search(text) and not OF_MISSES.search(text)
     ]
+    old = [_with_settings(text, names) for text in old]
+    old += adjustment_caveats(summarise(cast("Iterable[Comparison]", report.comparisons)))
     undetermined = _undetermined(report)
     responses = _responses(report, undetermined)
     summary = report.summary.model_copy(
@@ -93,6 +107,17 @@ def rendered_again(report: Report) -> Report:
             "reproduce": _reproduce(report),
         }
     )
+
+
+def _with_settings(text: str, names: Mapping[str, str]) -> str:
+    """Return a sentence with the settings of variants in place of the variants' names."""
+    for name in sorted(names, key=len, reverse=True):
+        text = (
+            re.sub(rf"(?:\bvolume )?(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", names[name], text)
+            if "." in name
+            else (re.sub(rf"\bvolume {re.escape(name)}(?= lost )", names[name], text))
+        )
+    return text
 
 
 def _undetermined(report: Report) -> tuple[NoResponseRow, ...]:
@@ -176,7 +201,8 @@ def timelines_of(page: str) -> Timelines:
     """Return the lines over time that a page has; none where it has none."""
     if (data := timeline_data(page)) is None:
         return Timelines(cells=(), unreadable=())
-    return Timelines(cells=tuple(_cell(cell, data["volumes"]) for cell in data["cells"]), unreadable=())
+    volumes = data.get("names", data["volumes"])
+    return Timelines(cells=tuple(_cell(cell, volumes) for cell in data["cells"]), unreadable=())
 
 
 def _cell(cell: dict[str, Any], volumes: list[str]) -> CellTimeline:
@@ -223,7 +249,13 @@ def with_raw_sections(page: str, before: str) -> str:
     costs, sentences = _section(before, "costs"), _MOVES.search(page)
     if costs and sentences:
         page = page.replace(_section(page, "costs"), _MOVES.sub(lambda match: match[1] + sentences[2], costs))
+    page = _RATIO.sub(lambda match: change(float(match[1])), page)
     return re.sub("<nav>.*?</nav>", lambda _: _nav(before), page, count=1, flags=re.DOTALL)
+
+
+def with_labels(page: str, names: Mapping[str, str]) -> str:
+    """Return a page whose sections of the page before name settings, too, and not the variants of a volume."""
+    return _VOLUME.sub(lambda match: f"{match[1]}{names.get(match[2], match[2])}</span>", page)
 
 
 def _section(page: str, name: str) -> str:
@@ -253,6 +285,7 @@ def _stored(stored: dict[str, Any], report: Report) -> str:
     for name, rows in (
         ("cells", report.cells),
         ("comparisons", report.comparisons),
+        ("predictions", report.predictions),
         ("undetermined_responses", report.undetermined_responses),
     ):
         if rows:
@@ -280,6 +313,7 @@ def main() -> None:
                 source_problems=(),
             )
             text = with_raw_sections(html(report, data), page.read_text())
+            text = with_labels(text, variant_names(report.effects, report.cells))
             page.write_text(shared(text, EXAMPLES, page.parent))
     remove_unused(EXAMPLES)
 

@@ -24,7 +24,7 @@ from volbench.results.report.page_data import PageData
 from volbench.results.report.views.timeline import Timelines
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-WIDTH, SCALE, COLOURS = 1120, 1.25, 48
+WIDTH, SCALE, COLOURS = 1120, 1.25, 32
 SHOWN = "Description"
 """Key of the text of the PNG that says what it shows."""
 _END = "document.querySelector('#comparisons').getBoundingClientRect().bottom + window.scrollY"

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 
-NUMBER = re.compile(r"(?<![\w.,-])[×÷+\N{MINUS SIGN}]? ?\d[\d,]*(?:\.\d+)?(?! ?\w*-)(?: %| times)?")
+NUMBER = re.compile(r"(?<![\w.,/-])[×+\N{MINUS SIGN}]? ?(?:1/)?\d[\d,]*(?:\.\d+)?(?! ?\w*-)(?: %| times)?")
 """A figure with its sign and what makes it a share or a factor; not the number within a name such as `gp2`."""
-CHANGE = re.compile(r"([×÷]) (\d[\d,.]*)|([+\N{MINUS SIGN}])(\d[\d,.]*) %|\b(0) %")
+FACTOR = r"(?:1/)?\d[\d,.]*"
+SYMBOLS = rf"(?:× {FACTOR}|[+\N{{MINUS SIGN}}]\d[\d,.]* %|\b0 %)"
+"""A change in a table: `× 19.1`, `× 1/13.9`, `+38 %`."""
+CHANGE = re.compile(rf"× ({FACTOR})|([+\N{{MINUS SIGN}}])(\d[\d,.]*) %|\b(0) %")
 OF_VERDICTS = re.compile(r"[Oo]f \d+ candidates \d+ (?:is|are) [^;.]+")
-WORDS = re.compile(r"(\d[\d,.]*)( times|(?: %)) (higher|lower)|unchanged")
+WORDED = r"(?:[\d,.]+ % (?:higher|lower)|(?:[\d,.]+ times|1/[\d,.]+) as high|unchanged)"
+"""A change in words."""
+WORDS = re.compile(r"(\d[\d,.]*) % (higher|lower)|(1/)?(\d[\d,.]*)(?: times)? as high|unchanged")
 
 
 def plain(text: str) -> str:
@@ -17,26 +22,26 @@ def plain(text: str) -> str:
 
 
 def value_of(figure: str) -> float:
-    """`1,234.5` -> 1234.5."""
-    return float(figure.replace(",", "").rstrip("."))
+    """`1,234.5` -> 1234.5, `1/4` -> 0.25."""
+    part, _, number = figure.replace(",", "").rstrip(".").rpartition("/")
+    return float(part) / float(number) if part else float(number)
 
 
 def ratio_of_change(text: str) -> float:
-    """The ratio that `× 19.1`, `÷ 13.9`, `+38 %` or `27 % lower` states, as far as its digits go."""
+    """The ratio that `× 19.1`, `× 1/13.9`, `+38 %` or `27 % lower` states, as far as its digits go."""
     if (token := WORDS.search(text)) is not None:
         if token[0] == "unchanged":
             return 1.0
-        value = value_of(token[1])
-        if token[2] == " times":
-            return value if token[3] == "higher" else 1 / value
-        return 1 + value / 100 if token[3] == "higher" else 1 - value / 100
+        if token[1]:
+            return 1 + value_of(token[1]) / 100 * (1 if token[2] == "higher" else -1)
+        return 1 / value_of(token[4]) if token[3] else value_of(token[4])
     match = CHANGE.search(text)
     if match is None:
         raise ValueError(f"no change: {text}")
     if match[1]:
-        return value_of(match[2]) if match[1] == "×" else 1 / value_of(match[2])
-    if match[3]:
-        return 1 + value_of(match[4]) / 100 * (1 if match[3] == "+" else -1)
+        return value_of(match[1])
+    if match[2]:
+        return 1 + value_of(match[3]) / 100 * (1 if match[2] == "+" else -1)
     return 1.0
 
 

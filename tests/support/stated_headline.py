@@ -10,46 +10,47 @@ from typing import Any
 import pytest
 from raw_run import RawStep, figure, ratios
 
-from sentences import plain, ratio_of_change, states, value_of, without_numbers
+from sentences import FACTOR, WORDED, plain, ratio_of_change, states, value_of, without_numbers
 from volbench.core.records.metrics import CATALOGUE
 from volbench.core.records.report import Report
 
 LABELS = {entry.label: name for name, entry in CATALOGUE.items()}
 METRIC = "|".join(sorted(map(re.escape, LABELS), key=len, reverse=True))
-WORDED = r"(?:[\d,.]+(?: %| times) (?:higher|lower)|unchanged)"
 SETTING = r"[\w.-]+=[\w.-]+"
 _AT = rf"(?: at \d+ deep)?(?: with (?P<setting>{SETTING}))?"
 HEADLINE = re.compile(rf"(?P<label>{METRIC}) in (?P<step>[\w/-]+){_AT}(?: (?P<change>{WORDED})|,)")
 LOSS = re.compile(r"(?P<volume>[\w.-]+) lost (?P<lost>[\d,]+) of (?P<of>[\d,]+) acknowledged commits")
 CLAUSES_MAX = 3
-_INTERVAL = re.compile(rf"(?P<change>{WORDED})(?P<than> than [\w.-]+)? \((?P<inner>[^()]+)\)")
+_INTERVAL = re.compile(rf"(?P<change>{WORDED})(?P<than> (?:than|as) on [\w.-]+)? \((?P<inner>[^()]+)\)")
 _ADJUSTED, _PLAIN = "adjusted for other work", ", with other work"
 _OF_BEST = re.compile(
-    rf"(?P<volume>[\w.-]+) (?:is better than \S+ and )?looks best [^:]*: .*? (?P<change>{WORDED}) than "
+    rf"(?P<volume>[\w.-]+) (?:is better than \S+ and )?looks best [^:]*: .*? (?P<change>{WORDED}) (?:than|as) "
 )
 _ON_VOLUME = re.compile(rf"(?P<change>{WORDED}) on (?P<volume>[\w.-]+)")
 _WORSE_BY = re.compile(
     rf"but worse by (?P<label>{METRIC}) in (?P<step>[\w/-]+)(?: at \d+ deep)?, (?P<change>{WORDED})"
 )
-_BY_THE_SAME = re.compile(rf"(?P<volume>[\w.-]+)(?: is the last:)? (?P<change>{WORDED}) than ")
+_BY_THE_SAME = re.compile(rf"(?P<volume>[\w.-]+)(?: is the last:)? (?P<change>{WORDED}) (?:than|as) ")
 _AS_MEASURED = re.compile(
     rf"as measured, (?P<label>{METRIC}) in (?P<step>[\w/-]+) is (?P<figures>[\d,.]+(?: \S+)? on [^;]+)"
 )
 _OF_MEASURED = re.compile(r"([\d,.]+)(?: (?:ms|s|MiB/s))? on ([\w.-]+?)(?=,| and |$)")
 _OF_EFFECT = re.compile(
     rf"(?P<subject>(?:[Tt]he base|{SETTING}).*?)[:,] (?P<label>{METRIC}) in (?P<step>[\w/-]+) (?P<change>{WORDED})"
-    rf"(?: than)?(?: with (?P<with>{SETTING}))?"
+    rf"(?: than| as)?(?: with (?P<with>{SETTING}))?"
 )
 _WORSE = re.compile(
-    rf"(?P<level>{SETTING}) is wors(?:e|t of \d+ that are worse): (?P<change>{WORDED}) than with {SETTING}"
+    rf"(?P<level>{SETTING}) is wors(?:e|t of \d+ that are worse): (?P<change>{WORDED}) (?:than|as) with {SETTING}"
 )
-_BETTER_TOO = re.compile(rf"(?P<change>{WORDED}) with (?P<level>{SETTING}) than with {SETTING}")
+_BETTER_TOO = re.compile(rf"(?P<change>{WORDED}) with (?P<level>{SETTING}) (?:than|as) with {SETTING}")
 _COUNTS = re.compile(
     r"\d+ (?:cells? each|volumes|against \d+ (?:valid )?cells|step results?)|about \d+ (?:each|cells a volume)"
     r"|(?:both|all) \d*|beyond 5 %|all \d+ (?:better|worse)|[\w.-]+=[\w.-]+|\d+ cells of each setting"
     r"|\d+ settings|\d+ of \d+ settings|\d+ cells? with \S+ and \d+ with \S+|about \d+ each would decide"
-    r"|\d+ of them disturbed|confidence \d+ %|, one of \d+"
-    r"|explains [\d.]+ % of the (?:latency|statement time)|(?:next|another likely cause), [\d.]+ %:"
+    r"|measured (?:\d+ times|once|twice) (?:each|(?:on|with) \S+(?: and (?:\d+ times|once|twice) (?:on|with) \S+)?)"
+    r"|of \d+ such tests|\d+ of them disturbed|confidence \d+ %|, one of \d+"
+    r"|explains [\d.]+ % of the (?:latency|statement time)|what uses the volume [\d.]+ %"
+    r"|(?:next|another likely cause), [\d.]+ %:"
     r"|lost none of [\d,]+|the other \d+ lost"
 )
 
@@ -113,7 +114,7 @@ def _without_effects(text: str, steps: list[RawStep], base: dict[str, Any]) -> s
     match = _OF_EFFECT.search(text)
     assert match is not None, text
     named = re.search(SETTING, match["subject"])
-    level = match["with"] if match["with"] and "than" not in match[0] else named and named[0]
+    level = match["with"] if match["with"] and not re.search(" (?:than|as) with ", match[0]) else named and named[0]
     assert level, text
     of_metric = (match["step"], LABELS[match["label"]])
     assert _is_effect(steps, base, level, *of_metric, match["change"]), text
@@ -231,6 +232,6 @@ def _end_texts(change: str, ends_text: str) -> list[str]:
     """The ends of an interval as changes of their own; two that are alike are said as one."""
     if re.search("higher|lower", ends_text):
         return ends_text.split(" to ")
-    unit = " times" if " times " in change else " %"
-    numbers = re.findall(r"\d[\d,.]*", ends_text)
-    return [f"{number}{unit} {change.rsplit(' ', 1)[-1]}" for number in (numbers[0], numbers[-1])]
+    numbers = re.findall(FACTOR, ends_text)
+    behind = " as high" if " as high" in change else f" % {change.rsplit(' ', 1)[-1]}"
+    return [f"{number}{behind}" for number in (numbers[0], numbers[-1])]

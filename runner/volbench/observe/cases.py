@@ -147,7 +147,8 @@ def suspicion(case: Case) -> str:
     if first.cause == NONE:
         return "none: the volume is not the problem"
     share = "" if first.share is None else f", {100 * first.share:.0f} % of the {first.share_of}"
-    return f"{first.cause} (confidence {first.confidence:.2f}{share})"
+    confidence = f"{first.confidence:.2f}" if first.is_counted else "not counted"
+    return f"{first.cause} (confidence {confidence}{share})"
 
 
 def is_quiet(case: Case) -> bool:

@@ -33,6 +33,7 @@ from volbench.results.recorded.window import clock_text, parse_window
 from volbench.results.report.recordings import file_data, file_lines, span_text, write_html
 from volbench.results.report.rows.response import TITLES as TITLES_OF_WAITS
 from volbench.results.report.rows.response import response_tables
+from volbench.results.report.rows.verdict.lead import is_counted
 from volbench.results.report.views.cause_clause import cause_clause
 from volbench.results.report.views.cost_tables import remark_on
 from volbench.results.response.prediction import predicted_by, prediction_text, tails_by_step
@@ -352,7 +353,8 @@ def finding_lines(row: FindingRow) -> Iterator[str]:
     """Yield one finding: the cause with its share, the evidence, the advice."""
     share = "" if row.share is None else f", explains {percent(row.share)} of the {row.share_of}"
     name = "none: the volume is not the problem" if row.cause == NONE else row.cause
-    confidence = "" if row.confidence is None else f", confidence {row.confidence:.2f}"
+    not_counted = "" if is_counted(row) else "not counted, at most "
+    confidence = "" if row.confidence is None else f", confidence {not_counted}{row.confidence:.2f}"
     yield f"{name}{share}{confidence}"
     for evidence in row.evidence:
         yield f"  - {evidence.text}"

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
-DIVIDED = "\N{DIVISION SIGN}"
 ABSENT = "\N{EN DASH}"
 FACTOR_FROM = 2
 """From this factor on, upwards or downwards, a factor is written: a percentage downwards ends at 100."""
+HIGH, FAST, LONG = ("high", "higher", "lower"), ("fast", "faster", "slower"), ("long", "longer", "shorter")
+"""Words of a change: `as high`, `higher`, `lower`."""
 NO_INTERVAL = "no interval"
 _DECIMAL_FROM = 1e-7
 """From here on a number is written without an exponent: 0.00000151 ms, 1.51 ns, stands in a column of others."""
@@ -106,7 +107,7 @@ def part_of(selected: int, total: int, nouns: tuple[str, str], verbs: tuple[str,
 
 
 def change(ratio: float | None) -> str:
-    """Return candidate / baseline as a change: +38 %, -27 %, from twice and from half on x 12.3, / 12.3.
+    """Return candidate / baseline as a change: +38 %, -27 %, from twice and from half on x 12.3, x 1/12.3.
 
     A dash when absent. `change_with_interval` adds its interval, `change_words` says it in words.
     """
@@ -118,20 +119,29 @@ def change(ratio: float | None) -> str:
 def interval(ci: tuple[float | None, float | None] | None, ratio: float | None) -> str:
     """Return a confidence interval of a ratio as changes in brackets; words where the cells do not bound it.
 
-    The numbers ascend as they stand: [/ 12.2, / 14.3] is the smaller effect first.
+    The smaller effect is first: [x 1/12.2, x 1/14.3].
 
     Args:
         ratio: the change beside it, whose form the ends have.
     """
     if ci is None:
         return NO_INTERVAL
+    first, last = _ends(ci, ratio)
+    if first == last:  # narrower than its digits: no width would claim too much
+        return f"[about {first}]"
+    return f"[{first}, {last}]"
+
+
+def change_range(ends: tuple[float, float], ratio: float) -> str:
+    """Return `x 1/4.00 to x 1/5.00`: the range of a ratio as changes, in the form of the one beside it."""
+    return " to ".join(_ends(ends, ratio))
+
+
+def _ends(ci: tuple[float | None, float | None], ratio: float | None) -> tuple[str, str]:
     form = _factor if ratio is not None and _is_factor(ratio) else _percentage
-    ends = ["no bound" if end is None else form(end) for end in ci]
-    if ends[0] == ends[1]:  # narrower than its digits: no width would claim too much
-        return f"[about {ends[0]}]"
-    if form is _factor and ci[1] is not None and ci[1] < 1:
-        ends.reverse()
-    return f"[{', '.join(ends)}]"
+    low, high = ("no bound" if end is None else form(end) for end in ci)
+    is_downwards = form is _factor and ci[1] is not None and ci[1] < 1
+    return (high, low) if is_downwards else (low, high)
 
 
 def change_with_interval(ratio: float | None, ci: tuple[float, float] | None) -> str:
@@ -139,34 +149,46 @@ def change_with_interval(ratio: float | None, ci: tuple[float, float] | None) ->
     return change(ratio) if ci is None else f"{change(ratio)} {interval(ci, ratio)}"
 
 
-def change_words(ratio: float) -> str:
-    """Return a change in words, with the figure of `change`: `38 % higher`, `12.3 times lower`, `unchanged`."""
-    figure = change(ratio)
-    if figure == "0 %":
+def change_words(ratio: float, than: str = "", adjectives: tuple[str, str, str] = HIGH) -> str:
+    """Return a change in words, with the figure of `change`: `38 % higher`, `1/12.3 as high`, `unchanged`.
+
+    Args:
+        than: what it is against, behind `than` or `as`; empty: the sentence says it before.
+        adjectives: of its subject, see HIGH.
+    """
+    if change(ratio) == "0 %":
         return "unchanged"
-    direction = "higher" if ratio > 1 else "lower"
-    amount = figure[1:].strip()
-    return f"{amount} times {direction}" if _is_factor(ratio) else f"{amount} {direction}"
+    equal, more, less = adjectives
+    if _is_factor(ratio):
+        times = " times" if ratio > 1 else ""
+        text = f"{_multiple(ratio)}{times} as {equal}"
+    else:
+        text = f"{_percentage(ratio)[1:]} {more if ratio > 1 else less}"
+    return f"{text} {than_or_as(ratio)} {than}" if than else text
+
+
+def than_or_as(ratio: float) -> str:
+    """Return what stands between a change in words and what it is against."""
+    return "as" if _is_factor(ratio) else "than"
 
 
 def interval_words(ci: tuple[float, float], ratio: float) -> str:
-    """Return the ends of an interval behind `change_words`: `4.92 to 7.40`, `40 to 52 %`.
+    """Return the ends of an interval behind `change_words`: `1/4.92 to 1/7.40`, `40 to 52 %`.
 
-    Ends on both sides of no change have their own directions: `3.0 % lower to 8.0 % higher`.
+    Percentages on both sides of no change have their own directions: `3.0 % lower to 8.0 % higher`.
 
     Args:
         ratio: the change before it, whose form the ends have.
     """
-    form = _factor if _is_factor(ratio) else _percentage
-    unit = " times" if _is_factor(ratio) else ""
-    ends = [(form(end).lstrip(f"{TIMES}{DIVIDED}{MINUS}+").strip(), end) for end in ci]
-    (low_text, low), (high_text, high) = ends
-    if low < 1 < high:
-        return f"{low_text}{unit} lower to {high_text}{unit} higher"
-    if low_text == high_text:  # narrower than its digits: no width would claim too much
-        return f"about {low_text}"
-    least, most = (high_text, low_text) if high <= 1 else (low_text, high_text)
-    return f"{least.removesuffix(' %')} to {most}"
+    low, high = ci
+    least, most = (high, low) if high <= 1 else (low, high)
+    form = _multiple if _is_factor(ratio) else _size
+    first, last = form(least), form(most)
+    if form is _size and low < 1 < high:
+        return f"{first} lower to {last} higher"
+    if first == last:  # narrower than its digits: no width would claim too much
+        return f"about {first}"
+    return f"{first.removesuffix(' %')} to {last}"
 
 
 def _is_factor(ratio: float) -> bool:
@@ -174,15 +196,23 @@ def _is_factor(ratio: float) -> bool:
 
 
 def _factor(ratio: float) -> str:
-    if ratio >= 1:
-        return f"{TIMES} {number(ratio)}"
-    return f"{DIVIDED} {number(1 / ratio) if ratio > 0 else number(math.inf)}"
+    return f"{TIMES} {_multiple(ratio)}"
+
+
+def _multiple(ratio: float) -> str:
+    """Return `12.3`, downwards `1/12.3`."""
+    return number(ratio) if ratio >= 1 or ratio <= 0 else f"1/{number(1 / ratio)}"
 
 
 def _percentage(ratio: float) -> str:
     value = 100 * (ratio - 1)
     text = f"{value:+.1f}" if abs(value) < 9.95 else f"{value:+.0f}"
     return ("0" if float(text) == 0 else text.replace("-", MINUS)) + " %"
+
+
+def _size(ratio: float) -> str:
+    """Return a percentage without its sign."""
+    return _percentage(ratio).lstrip(f"+{MINUS}")
 
 
 def duration(seconds: float | None) -> str:

@@ -174,8 +174,24 @@ class Calibration(Record):
 
     def _counted(self, kind: Kind, cause: str, decided_by: Evidence, *, is_second: bool) -> Counted:
         """What was counted of findings of a cause by such evidence."""
-        key = evidence_kind(kind, decided_by, is_second=is_second)
-        return self.derived.by_evidence.get(cause, {}).get(key, _NOTHING)
+        return self._of_evidence(cause, evidence_kind(kind, decided_by, is_second=is_second))
+
+    def _of_evidence(self, cause: str, evidence: str) -> Counted:
+        return self.derived.by_evidence.get(cause, {}).get(evidence, _NOTHING)
+
+    def is_counted(self, kind: Kind, cause: str, evidence: str) -> bool:
+        """Whether a confidence is a count: of such findings of the cause, or a rate of all such below PRIOR_MAX.
+
+        Otherwise it is PRIOR_MAX, for what was never counted.
+
+        Args:
+            kind: what its checks came to.
+            cause: its name.
+            evidence: what it is counted by, see `evidence_kind`.
+        """
+        if self.derived.checks or self._of_evidence(cause, evidence).findings:
+            return True
+        return self.derived.kinds.get(kind, _NOTHING).rate < PRIOR_MAX
 
     def describe_counts(
         self,

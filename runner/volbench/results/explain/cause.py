@@ -109,6 +109,11 @@ class Cause:
         return min(by_rule, counted, self.confidence_max)
 
     @property
+    def is_counted(self) -> bool:
+        """Whether findings of this cause by such evidence were counted; else its confidence is a ceiling."""
+        return self.confidence_max == 1 and self.calibration.is_counted(self.kind, self.cause, self.evidence_kind)
+
+    @property
     def calibration(self) -> Calibration:
         """What its confidence is counted on: runs of the lab, or recordings of sar and iostat."""
         return RECORDINGS if self.recorded else CALIBRATION

@@ -206,6 +206,7 @@ def _row(
         share_of=typical.share_of,
         share_by_cell=tuple(findings[cell].share for cell in cell_ids),
         confidence=confidence,
+        counted=typical.is_counted,
         evidence=tuple(evidence),
         advice=advice if confidence >= HINT_BELOW else _QUESTION,
     )

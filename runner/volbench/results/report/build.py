@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from volbench.core.records.facts import VolumeFacts
 from volbench.core.records.goals.pricing import StorageClassRow
@@ -61,6 +61,7 @@ from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.headline import headline_of
 from volbench.results.report.rows.verdict.pairs import compared_volumes, run_comparisons
 from volbench.results.report.rows.verdict.purge import purge_caveats
+from volbench.results.report.rows.verdict.settings import variant_names, with_names
 from volbench.results.report.rows.verdict.summary import Accounts, summarise_run
 from volbench.results.report.rows.verdict.volumes import unavailable_volumes
 from volbench.results.stats.sequential import ErrorLevel
@@ -102,8 +103,9 @@ def report_of(loaded: LoadedRun, *, what_if: Sequence[OtherVolume] = ()) -> Repo
     sharing = sharing_rows(run, cells, every)
     rows = comparison_rows(comparisons)
     forecasts, predictions = forecast_rows(loaded, cells), prediction_rows(run.suite.forecast, cells, rows)
-    missed = tuple(missed_sentences(predictions, forecasts))
-    warnings = _warnings(loaded, cells, volumes, server, pairs, names, explained, missed)
+    settings = variant_names(effects, cells)
+    missed = tuple(missed_sentences(with_names(predictions, settings), forecasts))
+    warnings = _warnings(loaded, cells, volumes, server, pairs, names, explained, missed, settings)
     about = run.suite.comparison.about
     progress = _progress(loaded)
     compared = [volume for volume in volumes if volume.name in names]
@@ -202,6 +204,7 @@ def _warnings(
     names: Sequence[str],
     explained: RunExplanation,
     missed: Sequence[str],
+    settings: Mapping[str, str],
 ) -> tuple[str, ...]:
     """Return the caveats, the gravest first: a budget that ended the run, volumes that could not be used, nodes."""
     run, events, volume_of = loaded.run, loaded.events, _volume_of(loaded.run)
@@ -215,6 +218,7 @@ def _warnings(
         pairs,
         with_result=_done(loaded),
         events=events,
+        settings=settings,
         first=(
             *((OVER_BUDGET,) if over_budget else ()),
             *unavailable_volumes(events, volume_of).values(),

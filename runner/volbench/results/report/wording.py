@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 
 from volbench.core.base.text import (
@@ -28,7 +27,6 @@ from volbench.core.records.report import (
     EffectRow,
     FigureRow,
     SpeedRow,
-    Summary,
 )
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.losses import event_text
@@ -43,15 +41,19 @@ SHARED_MIN = 0.1
 
 _OF_STEP = "steps."
 ADJUSTED = ", adjusted for other work"
-"""After a figure that is not of the cells as they ran: medians next to it may point the other way."""
+"""After a figure that is not of the cells as they ran, where the medians next to it point the other way."""
 UNADJUSTED = "with other work"
 """After an interval of cells as they ran, where the bounds of what disturbed them leave none."""
-CELL = "one pass of the suite on one volume, with a fresh copy of the data"
 
 
-def is_adjusted(row: ComparisonRow) -> bool:
+def is_adjusted(row: Comparison | ComparisonRow) -> bool:
     """Return whether a change is that of cells with equal shares of other work."""
     return any(adjustment.slopes != (None, None) for adjustment in row.adjustments)
+
+
+def is_turned(row: Comparison | ComparisonRow) -> bool:
+    """Return whether a change that is adjusted for other work goes the other way than that of the medians."""
+    return is_adjusted(row) and _points_away(row)
 
 
 def label(metric: str) -> str:
@@ -68,18 +70,6 @@ def _span_text(shares: Sequence[float]) -> str:
     """Return `95 %`, or `97 to 99.2 %`."""
     lowest, highest = percent(min(shares)), percent(max(shares))
     return lowest if lowest == highest else f"{lowest.removesuffix(' %')} to {highest}"
-
-
-def verdict_notes(summary: Summary, *, cell_explained: bool = False) -> tuple[str, ...]:
-    """Return the notes of a headline, and what a cell is where the words above speak of cells.
-
-    Args:
-        summary: of the report.
-        cell_explained: whether the page says before what a cell is.
-    """
-    text = " ".join((summary.headline, summary.sentence, *summary.notes))
-    is_named = re.search(r"\bcells?\b", text, re.IGNORECASE) is not None
-    return (*summary.notes, f"A cell is {CELL}.") if is_named and not cell_explained else summary.notes
 
 
 def parameter_text(parameters: Mapping[str, Scalar]) -> str:
@@ -108,6 +98,30 @@ def setting_text(factor: str, value: Scalar) -> str:
 def joined(texts: Sequence[str]) -> str:
     """Return `a, b and c`."""
     return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+def measured_text(runs: tuple[int, int], sides: tuple[str, str], alike: str) -> str:
+    """Return `measured 3 times each`, `measured once on a and twice on b`: what a decision rests on.
+
+    Args:
+        sides: where, of the base and of what is compared with it.
+        alike: where, of both together.
+    """
+    base, level = map(_times, runs)
+    return f"measured {base} {alike if runs[0] == runs[1] else f'{sides[0]} and {level} {sides[1]}'}"
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def settings_measured(row: EffectRow) -> str:
+    """Return `measured 4 times with jobs=1 and 3 times with jobs=16`, `measured 5 times with each setting`."""
+    base, level = (
+        "with " + joined([setting_text(name, value) for name, value in zip(row.factors, values, strict=True)])
+        for values in (row.bases, row.levels)
+    )
+    return measured_text(row.runs, (base, level), "with each setting")
 
 
 def level_cells(row: EffectRow) -> str:
@@ -208,14 +222,14 @@ def open_text(rows: Sequence[ComparisonRow]) -> str:
     return texts[0] if len(texts) > 1 and len(set(texts)) == 1 else ""
 
 
-def _differs_from_medians(row: ComparisonRow) -> bool:
+def _differs_from_medians(row: Comparison | ComparisonRow) -> bool:
     if not (row.ratio and row.baseline_value and row.candidate_value):
         return False
     of_medians = row.candidate_value / row.baseline_value
     return change(row.ratio) != change(of_medians)
 
 
-def _points_away(row: ComparisonRow) -> bool:
+def _points_away(row: Comparison | ComparisonRow) -> bool:
     """Whether the medians that are printed differ the other way than the change."""
     if not _differs_from_medians(row) or not (row.ratio and row.baseline_value and row.candidate_value):
         return False

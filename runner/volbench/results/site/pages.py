@@ -18,6 +18,7 @@ from volbench.core.base.text import counted
 from volbench.results.report import wording
 from volbench.results.report.formats.engine import page_engine
 from volbench.results.report.formats.template import keep_units_together
+from volbench.results.report.terms import CELL_TERM, terms_of
 from volbench.results.site.board import Board
 from volbench.results.site.change_points import ALPHA
 from volbench.results.site.history import MARGIN, MetricHistory
@@ -275,6 +276,11 @@ def _title(metric: str) -> str:
     return wording.label(metric)
 
 
+def _cell_terms(body: str) -> tuple[str, ...]:
+    """Return what a cell is where a page's text has the word; the sentences of runs keep their own terms."""
+    return (CELL_TERM,) if CELL_TERM in terms_of([re.sub("<[^>]+>", " ", body)]) else ()
+
+
 def _page(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values) + "\n"
 
@@ -290,4 +296,5 @@ def _source(name: str) -> str:
 def _environment() -> Environment:
     environment = page_engine("volbench.results.site", lstrip_blocks=True)
     environment.filters |= {"counted": counted, "nowrap": keep_units_together}
+    environment.globals["cell_terms"] = _cell_terms
     return environment

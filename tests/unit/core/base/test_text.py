@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from volbench.core.base.text import (
+    FAST,
+    LONG,
     change,
     change_with_interval,
     change_words,
@@ -82,10 +84,10 @@ def test_shares(share: float | None, text: str) -> None:
         (1.99, "+99 %"),
         (3.4, "× 3.40"),
         (12.3, "× 12.3"),
-        (0.02, "÷ 50.0"),
-        (0.5, "÷ 2.00"),
-        (0.00103, "÷ 971"),
-        (0.0, "÷ inf"),
+        (0.02, "× 1/50.0"),
+        (0.5, "× 1/2.00"),
+        (0.00103, "× 1/971"),
+        (0.0, "× 0"),
         (1.0996, "+10 %"),
     ],
 )
@@ -98,46 +100,67 @@ def test_changes(ratio: float | None, text: str) -> None:
 def test_a_factor_upwards_is_one_downwards(ratio: float) -> None:
     """A percentage downwards saturates at 100: a table with both forms shows one difference as two."""
     up, down = change(ratio), change(1 / ratio)
-    assert (up[0] == "×") == (down[0] == "÷")
-    if up[0] == "×":
-        assert up[1:] == down[1:]
+    assert ("×" in up) == ("×" in down)
+    if "×" in up:
+        assert down == up.replace("× ", "× 1/")
 
 
 def test_an_interval_has_the_form_of_its_change() -> None:
     assert change_with_interval(9.04, (6.39, 12.5)) == "× 9.04 [× 6.39, × 12.5]"
-    assert change_with_interval(2.0, (0.8, 9.9)) == "× 2.00 [÷ 1.25, × 9.90]"
+    assert change_with_interval(2.0, (0.8, 9.9)) == "× 2.00 [× 1/1.25, × 9.90]"
     assert change_with_interval(1.4, (0.9, 2.3)) == "+40 % [−10 %, +130 %]"
-    assert change_with_interval(0.07, (0.06, 0.08)) == "÷ 14.3 [÷ 12.5, ÷ 16.7]"
+    assert change_with_interval(0.07, (0.06, 0.08)) == "× 1/14.3 [× 1/12.5, × 1/16.7]"
 
 
 def test_what_the_cells_do_not_bound_has_no_brackets() -> None:
     """One cell each."""
-    assert change_with_interval(0.0012, None) == "÷ 833"
+    assert change_with_interval(0.0012, None) == "× 1/833"
     assert interval(None, 1.3) == "no interval"
     assert interval((0.9999, 1.0001), 1.0) == "[about 0 %]"
-    assert interval((None, 0.2), 0.1) == "[÷ 5.00, no bound]"
-    assert interval((0.05, None), 0.1) == "[÷ 20.0, no bound]"
+    assert interval((None, 0.2), 0.1) == "[× 1/5.00, no bound]"
+    assert interval((0.05, None), 0.1) == "[× 1/20.0, no bound]"
     assert interval((0.9, None), 1.1) == "[−10 %, no bound]"
 
 
 @pytest.mark.parametrize(
     ("ratio", "text"),
-    [(1.38, "38 % higher"), (0.73, "27 % lower"), (13.9, "13.9 times higher"), (0.0719, "13.9 times lower")],
+    [(1.38, "38 % higher"), (0.73, "27 % lower"), (13.9, "13.9 times as high"), (0.0719, "1/13.9 as high")],
 )
 def test_words_have_the_figure_of_the_change(ratio: float, text: str) -> None:
     assert change_words(ratio) == text
-    assert change_words(ratio).split()[0] == change(ratio).strip("+−×÷ %")
+    assert change_words(ratio).split()[0] == change(ratio).strip("+−× %")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (1.38, "38 % higher than on gp2"),
+        (13.9, "13.9 times as high as on gp2"),
+        (0.0719, "1/13.9 as high as on gp2"),
+        (1.0, "unchanged"),
+    ],
+)
+def test_words_join_what_a_change_is_against(ratio: float, text: str) -> None:
+    """`24.9 times lower than` counted downwards what can only be divided."""
+    assert change_words(ratio, "on gp2") == text
+
+
+def test_words_of_a_change_are_those_of_its_subject() -> None:
+    assert change_words(0.25, adjectives=FAST) == "1/4.00 as fast"
+    assert change_words(4.0, adjectives=LONG) == "4.00 times as long"
+    assert change_words(0.75, adjectives=FAST) == "25 % slower"
+    assert change_words(1.25, adjectives=LONG) == "25 % longer"
 
 
 @pytest.mark.parametrize(
     ("ratio", "ci", "text"),
     [
         (9.04, (6.39, 12.5), "6.39 to 12.5"),
-        (0.166, (0.135, 0.203), "4.93 to 7.41"),
+        (0.166, (0.135, 0.203), "1/4.93 to 1/7.41"),
         (1.51, (1.47, 1.56), "47 to 56 %"),
         (0.73, (0.7, 0.75), "25 to 30 %"),
         (1.02, (0.97, 1.08), "3.0 % lower to 8.0 % higher"),
-        (2.0, (0.8, 9.9), "1.25 times lower to 9.90 times higher"),
+        (2.0, (0.8, 9.9), "1/1.25 to 9.90"),
         (3.0, (2.999, 3.001), "about 3.00"),
     ],
 )

@@ -62,6 +62,29 @@ def test_a_check_that_failed_or_could_not_be_made_is_never_a_gain() -> None:
     assert dataclasses.replace(stall(True, one_of_two=True), is_second=True).confidence <= SECOND_MAX
 
 
+@pytest.mark.parametrize(
+    ("kind", "cause", "evidence", "is_counted"),
+    [
+        ("all held", "memory.buffer_pool_small", "level", True),
+        ("some not made", "storage.iops_limit", "counted", False),
+        ("all held", "storage.metadata_latency", "counted", False),
+        ("some failed", "storage.iops_limit", "some failed", True),  # as findings of any cause with such checks
+        ("one of two", "storage.replication", "one of two", True),
+    ],
+)
+def test_what_the_lab_never_had_is_not_counted(kind: Kind, cause: str, evidence: str, is_counted: bool) -> None:
+    """Its confidence is a ceiling, and `85 %` read as a count."""
+    assert CALIBRATION.is_counted(kind, cause, evidence) == is_counted
+    if not is_counted:
+        assert CALIBRATION.confidence(kind, cause, "counted") == PRIOR_MAX
+
+
+def test_a_finding_with_a_ceiling_of_its_own_is_not_counted() -> None:
+    counted = dataclasses.replace(stall(True, True), cause="memory.buffer_pool_small")
+    assert counted.is_counted
+    assert not dataclasses.replace(counted, confidence_max=PRIOR_MAX).is_counted
+
+
 def test_the_evidence_says_what_was_counted_and_what_that_is_worth() -> None:
     checks, check, decided_by = confidence_rows(stall(True, None))
     assert checks.value == "some not made"

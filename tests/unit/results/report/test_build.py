@@ -149,7 +149,7 @@ def test_the_baseline_may_win(tmp_path: Path) -> None:
     volumes = (SyntheticVolume(name="a", speed=2), SyntheticVolume(name="b"))
     report = build_report(build_run(tmp_path, Synthetic(volumes=volumes)))
     assert report.summary.verdict == "candidate_worse"
-    assert report.summary.sentence.startswith("Volume b is worse for MySQL than a: transactions/s ÷ ")
+    assert report.summary.sentence.startswith("Volume b is worse for MySQL than a: transactions/s × 1/")
 
 
 def test_three_volumes_give_one_short_sentence(tmp_path: Path) -> None:

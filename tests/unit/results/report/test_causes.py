@@ -248,4 +248,4 @@ def test_a_step_too_short_to_be_checked_is_not_said_to_have_no_cause(length_s: f
     found = tuple(finding for finding in report.findings if finding.volume != "efs")
     (text,) = unexplained(report.model_copy(update={"cells": cells, "findings": found}))
     assert text.startswith("No likely cause was found in git on efs (")
-    assert text.endswith(f" than ebs), by time for all phases: {reason}.")
+    assert text.endswith(f" as on ebs), by time for all phases: {reason}.")

@@ -114,6 +114,12 @@ def test_losses_of_several_volumes_are_one_caveat() -> None:
         "In the crash test (power-cut), volume a lost 7 of 2,100 and volume b lost 2,100 of 2,100 acknowledged"
         " commits: servers with these settings on these volumes are not durable."
     ]
+    (of_settings,) = losses_text([cell("the base", 7.0), cell("mode=sync", 8.0)], ["the base", "mode=sync"])
+    assert of_settings.startswith(
+        "In the crash test (power-cut), the base lost 7 of 2,100 and mode=sync lost 8 of "
+    )
+    (of_one,) = losses_text([cell("mode=sync", 8.0)], ["the base", "mode=sync"])
+    assert of_one.startswith("mode=sync lost 8 of ")
     (single,) = losses_text([cell("a", 7.0)])
     assert single.startswith("Volume a lost 7 of 2,100 acknowledged commits in the crash test (power-cut): ")
 
@@ -140,36 +146,53 @@ def of_rows(rows: Sequence[Comparison], *changes: Mapping[str, object]) -> list[
     return list(adjustment_caveats(summarise(changed)))
 
 
-def test_pairs_that_are_not_adjusted_for_one_reason_are_one_caveat(rows: list[Comparison]) -> None:
+TURNED = {"candidate_value": 0.5, "baseline_value": 1.0}
+"""Medians that go the other way than the change, which is twice as much and more."""
+
+
+def test_adjustments_that_change_no_answer_are_one_sentence(rows: list[Comparison]) -> None:
+    """Six lines on what is adjusted, and what is not, stood above a verdict that was the same without."""
     chance, few = ({"not_adjusted": reason} for reason in ("it may be chance", "3 cells are too few"))
     assert of_rows(rows, chance, few, chance) == [
-        "b (read-write) and d (read-write) against a are not adjusted for other work: it may be chance.",
-        "c against a (read-write) is not adjusted for other work: 3 cells are too few.",
+        "Other work varied from cell to cell: 3 comparisons are not adjusted"
+        " (report.json has the effect or the reason)."
     ]
+    assert of_rows(rows, {"adjustments": (ADJUSTMENT,)}, few, {}) == [
+        "Other work varied from cell to cell: 1 comparison is adjusted for it and goes the same way as without, and"
+        " 1 comparison is not adjusted (report.json has the effect or the reason)."
+    ]
+    assert of_rows(rows, {}, {}, {}) == []
+
+
+def test_an_adjustment_that_turns_a_change_round_has_its_own_sentence(rows: list[Comparison]) -> None:
+    (text, further) = of_rows(rows, {"adjustments": (ADJUSTMENT,), **TURNED}, {"adjustments": (ADJUSTMENT,)}, {})
+    assert text.startswith("b against a (read-write) is adjusted for the CPU use of other work, ")
+    assert further.startswith("Other work varied from cell to cell: 1 comparison is adjusted")
 
 
 def test_many_adjustments_are_one_caveat_and_few_have_their_effects(rows: list[Comparison]) -> None:
     idle = replace(ADJUSTMENT, high=0.5, slopes=(0.5, 0.0), differ=True)
     busy = replace(ADJUSTMENT, low=0.2)
-    texts = of_rows(rows, *({"adjustments": (adjustment,)} for adjustment in (ADJUSTMENT, idle, busy)))
+    texts = of_rows(rows, *({"adjustments": (adjustment,), **TURNED} for adjustment in (ADJUSTMENT, idle, busy)))
     assert texts == [
         "3 comparisons are adjusted for the CPU use of other work, which took 1 % to 50 %: b (read-write), c"
         " (read-write) and d (read-write) against a; report.json has the effect in each; in 1 of them it is not the"
         " same on both volumes; in 1 of them it is taken to do nothing on a volume, whose cells were no worse. In 1"
         " of them, all cells had to share the CPUs: such a verdict is about a machine as busy as that."
     ]
-    few = of_rows(rows, {"adjustments": (ADJUSTMENT,)}, {"adjustments": (ADJUSTMENT,)}, {})
+    turned = {"adjustments": (ADJUSTMENT,), **TURNED}
+    few = of_rows(rows, turned, turned, {})
     assert len(few) == 2
     assert all("a tenth less CPU time for MySQL changes" in text for text in few)
 
 
 def test_cells_that_other_work_took_alike_from_are_one_caveat(rows: list[Comparison]) -> None:
-    alike = {"adjustments": (replace(ADJUSTMENT, slopes=(None, None)),)}
+    alike = {"adjustments": (replace(ADJUSTMENT, low=0.2, high=0.3, slopes=(None, None)),)}
     (text,) = of_rows(rows, alike, alike, alike)
     assert text.startswith(
         "b (read-write), c (read-write) and d (read-write) against a: the CPU use of other work took"
     )
-    assert text.endswith(" alike in all cells of each, which are compared as they ran.")
+    assert " alike in all cells of each, which are compared as they ran. All cells had to share" in text
 
 
 def test_pairs_are_listed_by_candidate(rows: list[Comparison]) -> None:

@@ -98,9 +98,9 @@ def test_what_takes_less_time_is_shorter_and_a_part_of_the_steps_says_which() ->
     slower = ("ddl/alter", "ddl", {"ddl_per_s": {"ebs": 4.0, "efs": 1.0}})
     steps = [DD, FILES, temporary, lacking]
     (sentence,) = contrast_sentences(contrast_rows(report_of(*(cells_of(*step) for step in steps))))
-    assert "for MySQL's tables 2.18 times shorter (ddl/temporary alone: no more can be compared)" in sentence
+    assert "for MySQL's tables 1/2.18 as long (ddl/temporary alone: no more can be compared)" in sentence
     (sentence,) = contrast_sentences(contrast_rows(report_of(*(cells_of(*step) for step in (*steps, slower)))))
-    assert "tables from 2.18 times shorter to 4.00 times as long (2 of 3 steps: no more can be" in sentence
+    assert "tables from 1/2.18 as long to 4.00 times as long (2 of 3 steps: no more can be" in sentence
 
 
 def test_a_figure_without_a_verdict_says_so() -> None:
@@ -136,10 +136,10 @@ def test_how_fast_a_volume_looks_is_said_as_any_change() -> None:
     cold = {"cold_read_mib_per_s": {"ebs": 20.0, "efs": 60.0}, "warm_read_mib_per_s": {"ebs": 900.0, "efs": 900.0}}
     text = "\n".join(markdown_lines(report_of(cells_of("large", "cold_read", cold)), str))
     assert "**Cold and warm reads: large, efs against ebs** (MiB/s)\n" in text
-    assert "- cold against cold: ebs looks 3.00 times slower\n" in text
+    assert "- cold against cold: ebs looks 1/3.00 as fast\n" in text
     assert "\nCold against cold is the change that the comparison states; " in text
     assert "- warm against warm: ebs looks as fast\n" in text
-    assert "- unfair: ebs cold against efs warm: ebs looks 45.0 times slower\n" in text
+    assert "- unfair: ebs cold against efs warm: ebs looks 1/45.0 as fast\n" in text
 
 
 def test_reads_of_phases_are_paired_too_and_a_missing_one_gives_no_pair() -> None:
@@ -152,7 +152,7 @@ def test_markdown_has_both_tables_with_names_made_harmless() -> None:
     report = report_of(cells_of("dd", "sequential", {}), cells_of(*DD), cells_of(*WARM), cells_of(*FILES))
     text = "\n".join(markdown_lines(report, lambda name: name.replace("_", r"\_")))
     assert r"| small files | clone/create | files/s | 170/s | 26.0/s | × 6.54 [" in text
-    assert "- unfair: ebs warm against efs cold: ebs looks 145 times faster" in text
+    assert "- unfair: ebs warm against efs cold: ebs looks 145 times as fast" in text
     assert "dd/read_cold" not in text
     assert "dd/read\\_cold" in text
 

@@ -74,7 +74,15 @@ def test_ticks_are_few_apart_and_inside(ratio: float) -> None:
     assert len(ticks) in (3, 5)
     assert all(0 <= tick.at <= 100 for tick in ticks)
     assert min(b.at - a.at for a, b in pairwise(ticks)) >= 19, "labels of 35 px on 190 px"
-    assert [tick.text for tick in ticks][len(ticks) // 2] == "same"
+    texts = [tick.text for tick in ticks]
+    assert texts[len(texts) // 2] == "same"
+    assert max(map(len, texts)) <= 6, "of 35 px"
+
+
+def test_ticks_of_factors_have_no_digits_that_say_nothing() -> None:
+    """`× 1/10.0` and `× 1/3.00` stood one over the other."""
+    ticks = ratio_axis([row(9.0, (1 / 11.8, 11.8))]).ticks
+    assert [tick.text for tick in ticks] == ["1/10", "1/3", "same", "× 3", "× 10"]
 
 
 def cell(volume: str, repeat: int, value: float, *, valid: bool = True) -> CellRow:

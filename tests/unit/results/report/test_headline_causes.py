@@ -157,6 +157,24 @@ def test_the_largest_cause_comes_first_and_that_of_the_volume_after_it(slower: R
     assert headline_with(slower, finding(share=0.26), unlikely) == f"; {ON_B}: {LIMIT}"
 
 
+BACKUP = "a backup or another concurrent task slows the load down"
+
+
+@pytest.mark.parametrize(("limit_share", "backup_share"), [(0.26, 0.42), (0.42, 0.26), (0.3, 0.3)])
+def test_a_limit_and_what_uses_the_volume_are_one_reason(
+    slower: Report, limit_share: float, backup_share: float
+) -> None:
+    """The headline of an empty gp2 named the dump alone: another volume carries the same dump."""
+    backup = finding(cause="interference.backup", share=backup_share, confidence=0.98)
+    text = headline_with(slower, finding(share=limit_share, counted=False), backup)
+    assert text == (
+        f"; likely cause on b, not counted: {LIMIT}, and {BACKUP}; that limit explains {limit_share:.0%} of the"
+        f" latency, and what uses the volume {backup_share:.0%}"
+    ).replace("%", " %")
+    third = finding(cause="interference.cpu", share=0.6)
+    assert f": {OTHER_WORK}; that cause explains 60 %" in headline_with(slower, finding(share=0.4), backup, third)
+
+
 def test_causes_in_no_order_are_said_to_be_so(slower: Report) -> None:
     for first, second in ((0.26, 0.264), (None, 0.42)):
         text = headline_with(slower, finding(share=first), finding(cause="interference.cpu", share=second))
@@ -202,13 +220,22 @@ def test_what_the_faster_volume_waits_for_too_counts_less(slower: Report) -> Non
     assert " 42 % of the latency; next, 35 %: " in text
 
 
-@pytest.mark.parametrize(("slopes", "is_said"), [((0.4, 0.7), True), ((None, 0.7), True), ((None, None), False)])
+@pytest.mark.parametrize(
+    ("slopes", "is_turned", "is_said"),
+    [
+        ((0.4, 0.7), True, True),
+        ((None, 0.7), True, True),
+        ((None, None), True, False),
+        ((0.4, 0.7), False, False),
+    ],
+)
 def test_an_adjusted_figure_is_said_to_be_one(
-    slower: Report, slopes: tuple[float | None, float | None], *, is_said: bool
+    slower: Report, slopes: tuple[float | None, float | None], *, is_turned: bool, is_said: bool
 ) -> None:
     """`10 % higher` stood above medians that were 9 % lower, and nothing said that they were not of one kind."""
     adjustment = Adjustment(covariate="cpu_wanted", low=0.7, high=0.9, slopes=slopes, differ=False)
-    rows = tuple(row.model_copy(update={"adjustments": (adjustment,)}) for row in slower.comparisons)
+    ends = {"baseline_value": 1.0, "candidate_value": 2.0} if is_turned else {}
+    rows = tuple(row.model_copy(update={"adjustments": (adjustment,), **ends}) for row in slower.comparisons)
     adjusted = slower.model_copy(update={"comparisons": rows})
     pair = summarise(cast("Iterable[Comparison]", rows))[0]
     text = headline_of([pair], adjusted.cells, ("a", "b"), [finding()]).text
@@ -220,7 +247,7 @@ def test_of_several_figures_the_adjusted_ones_are_named(tmp_path: Path) -> None:
     """`Adjusted for other work` stood behind a figure that the page below lists as not adjusted."""
     report = report_of(tmp_path, 1.0, 0.4, 0.1)
     adjustment = Adjustment(covariate="cpu_wanted", low=0.7, high=0.9, slopes=(0.4, 0.7), differ=False)
-    of_c = {"adjustments": (adjustment,)}
+    of_c = {"adjustments": (adjustment,), "baseline_value": 1.0, "candidate_value": 2.0}
     rows = [row.model_copy(update=of_c if row.candidate == "c" else {}) for row in report.comparisons]
     pairs = summarise(cast("Iterable[Comparison]", rows))
     text = headline_of(pairs, report.cells, ("a", "b", "c"), ()).text

@@ -75,6 +75,15 @@ def test_a_stated_interval_judges_in_place_of_the_twenty_per_cent(measured: floa
     assert mark_text(row_of(prediction(interval=(60.0, 100.0)), cell("b", measured))) == mark
 
 
+def test_the_range_that_decides_stands_on_the_line() -> None:
+    """`+29 %, met` stood above `-9.7 %, missed`, and the ranges that were asked were nowhere."""
+    wide = row_of(prediction(interval=(60.0, 100.0)), cell("b", 84.0))
+    assert "forecast 65.0 MiB/s [60.0 to 100 MiB/s], measured 84.0 MiB/s (+29 %, met)" in prediction_text(wide)
+    assert "[52.0 to 78.0 MiB/s]" in prediction_text(row_of(prediction(), cell("b", 84.0)))
+    ratio = row_of(prediction(against="a", value=0.25), cell("a", 100.0), cell("b", 40.0))
+    assert "forecast × 1/4.00 [× 1/3.33 to × 1/5.00], measured × 1/2.50 (+60 %, missed)" in prediction_text(ratio)
+
+
 def test_valid_cells_count_and_disturbed_ones_only_where_there_are_no_others() -> None:
     assert row_of(prediction(), cell("b", 60.0), cell("b", 10.0, valid=False)).measured == 60.0
     disturbed = row_of(prediction(), cell("b", 60.0, valid=False))
@@ -118,7 +127,7 @@ def test_an_input_is_neither_met_nor_missed() -> None:
 def test_what_is_met_and_far_from_what_was_reported_says_so() -> None:
     """A clone of 94.4 files a second was called met beside a report of 20.5."""
     row = row_of(prediction(reported=20.0), cell("b", 65.0))
-    assert mark_text(row) == "met; 3.25 times higher than the reported figure"
+    assert mark_text(row) == "met; 3.25 times as high as the reported figure"
     assert mark_text(row_of(prediction(reported=60.0), cell("b", 65.0))) == "met"
 
 
@@ -133,7 +142,10 @@ def test_what_was_missed_stands_on_top_with_the_farthest_miss() -> None:
     rows = prediction_rows(ForecastSpec(predictions=predictions), (cell("b", 65.0),))
     assert list(missed_sentences(rows[:1], ())) == []
     (text,) = missed_sentences(rows[:2], ())
-    assert text == "1 of 2 predictions was missed: b, cold, cold read speed was 6.15 times lower than predicted."
+    assert text == (
+        "1 of 2 predictions was missed: b, cold, cold read speed was 1/6.15 as high as predicted: 65.0 MiB/s,"
+        " asked 320 to 480 MiB/s."
+    )
     forecast = ForecastRow(
         volume="a",
         event="the dump takes",
@@ -145,7 +157,7 @@ def test_what_was_missed_stands_on_top_with_the_farthest_miss() -> None:
     )
     (text,) = missed_sentences(rows, [forecast])
     assert text == (
-        "3 of 4 predictions were missed; the farthest: a, the dump takes: the time was 10.0 times higher than"
+        "3 of 4 predictions were missed; the farthest: a, the dump takes: the time was 10.0 times as high as"
         " predicted."
     )
 
@@ -186,6 +198,6 @@ def test_plan_and_all_reports_show_prediction_and_measurement(tmp_path: Path) ->
         assert "−9.1 %" in text
         assert "met; " in text
         assert "within the interval that it states; without one, within 20" in plain(text) or text is terminal
-        assert "times higher than the reported figure" in plain(text)
+        assert "times as high as the reported figure" in plain(text)
     assert DERIVATION in markdown(report)
     assert 'id="predictions"' in render(report, run, "html")

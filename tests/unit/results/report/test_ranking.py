@@ -78,7 +78,7 @@ def test_a_disturbed_figure_that_is_better_leaves_the_valid_one_no_best(report: 
     assert [value.best for value in (a, b, c)] == [False, False, False]
     assert a.note == "disturbed"
     assert re.fullmatch(r"\+[45]\d %, disturbed", b.note)
-    assert re.fullmatch(r"÷ [34]\.\d+", c.note)
+    assert re.fullmatch(r"× 1/[34]\.\d+", c.note)
 
 
 def test_an_invalid_figure_has_no_change(report: Report) -> None:

@@ -14,9 +14,13 @@ from volbench.core.base.text import change_words, interval_words
 from volbench.core.records.report import DurabilityRow, EffectRow, EvidenceRow, FindingRow, Report
 from volbench.core.records.sweep import SweepSpec
 from volbench.results.report.build import build_report
+from volbench.results.report.formats.html import html
+from volbench.results.report.formats.markdown import markdown
+from volbench.results.report.page_data import PageData
 from volbench.results.report.rows.verdict.headline import headline_of
 from volbench.results.report.rows.verdict.settings import leading_effects, variant_names
 from volbench.results.report.rows.verdict.sweep import headline_of_sweep
+from volbench.results.report.views.timeline import Timelines
 from volbench.results.report.wording import setting_text
 
 MODE = one_factor("volume.mode", "sync", "async")
@@ -55,7 +59,7 @@ def test_of_two_values_it_says_which_to_choose(tmp_path: Path) -> None:
     report = report_of(tmp_path, sweep=MODE)
     assert report.summary.headline == (
         "mode=async is better than mode=sync on fsx: transactions/s in read-write"
-        f" {size_of(effect(report, 'async'))}; decided by 5 cells of each setting"
+        f" {size_of(effect(report, 'async'))}; measured 5 times with each setting"
     )
 
 
@@ -63,7 +67,7 @@ def test_of_two_values_of_which_the_base_is_better_it_names_the_base(tmp_path: P
     report = report_of(tmp_path, sweep=one_factor("volume.mode", "async", "sync"), speeds={"mode-sync": 0.2})
     assert report.summary.headline == (
         "mode=async is better than mode=sync on fsx: transactions/s in read-write"
-        f" {size_of(effect(report, 'sync'))} with mode=sync; decided by 5 cells of each setting"
+        f" {size_of(effect(report, 'sync'))} with mode=sync; measured 5 times with each setting"
     )
 
 
@@ -72,7 +76,7 @@ def test_of_several_factors_it_names_the_best_setting_of_all(tmp_path: Path) -> 
     report = report_of(tmp_path)
     assert report.summary.headline == (
         "mode=async is better than mode=sync and looks best of 3 settings on fsx: transactions/s in read-write"
-        f" {size_of(effect(report, 'async'))}; decided by 5 cells of each setting"
+        f" {size_of(effect(report, 'async'))}; measured 5 times with each setting"
     )
     assert "The base is volume fsx: iops=192 and mode=sync." in report.summary.notes
 
@@ -83,8 +87,8 @@ def test_it_names_the_best_and_the_worst_setting(tmp_path: Path) -> None:
     worst = change_words(effect(report, "async").ratio or 0)
     assert report.summary.headline == (
         "iops=960 is better than iops=192 and looks best of 3 settings on fsx: transactions/s in read-write"
-        f" {size_of(effect(report, 960))}; mode=async is worse: {worst} than with mode=sync;"
-        " decided by 5 cells of each setting"
+        f" {size_of(effect(report, 960))}; mode=async is worse: {worst} as with mode=sync;"
+        " measured 5 times with each setting"
     )
 
 
@@ -92,7 +96,7 @@ def test_the_base_is_best_only_where_all_others_are_worse(tmp_path: Path) -> Non
     report = report_of(tmp_path, speeds={"mode-async": 0.2, "iops-960": 0.5})
     figure = f"transactions/s in read-write {size_of(effect(report, 'async'))} with mode=async"
     assert report.summary.headline == (
-        f"The base is best of 3 settings on fsx: {figure}; decided by 5 cells of each setting"
+        f"The base is best of 3 settings on fsx: {figure}; measured 5 times with each setting"
     )
     report = report_of(tmp_path / "equal", speeds={"mode-async": 0.2}, noise=0.002)
     assert report.summary.headline.startswith(
@@ -116,7 +120,7 @@ def test_further_settings_that_are_better_are_in_the_notes(tmp_path: Path) -> No
         "innodb_io_capacity=1500 is better than innodb_io_capacity=10000 and "
     )
     figure = size_of(effect(report, 200))
-    settings = "with innodb_io_capacity=200 than with innodb_io_capacity=10000"
+    settings = "with innodb_io_capacity=200 as with innodb_io_capacity=10000"
     assert f"Better too: {figure} {settings}." in report.summary.notes
 
 
@@ -126,7 +130,7 @@ def test_few_cells_decide_nothing(tmp_path: Path, repeats: int) -> None:
     cells = "One cell of each setting" if repeats == 1 else "2 cells of each setting"
     assert re.fullmatch(
         rf"{cells}, not decided: mode=async looks best of 3 settings on fsx, transactions/s in read-write"
-        r" [78]\.\d+ times higher than with mode=sync; repeat to decide",
+        r" [78]\.\d+ times as high as with mode=sync; repeat to decide",
         headline,
     )
 
@@ -137,14 +141,14 @@ def test_few_cells_of_which_the_base_is_fastest(tmp_path: Path) -> None:
     assert headline.startswith(
         "One cell of each setting, not decided: the base looks best of 3 settings on fsx, transactions/s in "
     )
-    assert headline.endswith(" lower with mode=async; repeat to decide")
+    assert headline.endswith(" as high with mode=async; repeat to decide")
 
 
 def test_values_that_do_not_differ_are_equivalent(tmp_path: Path) -> None:
     report = report_of(tmp_path, speeds={}, noise=0.002)
     assert re.fullmatch(
         r"3 settings on fsx are equivalent: transactions/s in read-write (unchanged|[\d.]+ % (higher|lower)) .*"
-        r" with (mode=async|iops=960); no change beyond 5 %; decided by 5 cells of each setting",
+        r" with (mode=async|iops=960); no change beyond 5 %; measured 5 times with each setting",
         report.summary.headline,
     )
     report = report_of(tmp_path / "two", sweep=MODE, speeds={}, noise=0.002)
@@ -192,7 +196,7 @@ def test_a_full_design_says_that_it_averages_and_on_what_an_effect_depends(tmp_p
     depends = row.model_copy(update={"ratio": 2.0, "ci": (1.8, 2.2), "verdict": "better"})
     notes = headline_of_sweep([*report.effects, depends], (), report.cells, ()).notes
     assert (
-        "with mode=async the change by iops=960 is 2.00 times higher (95 %: 1.80 to 2.20) than with mode=sync"
+        "with mode=async the change by iops=960 is 2.00 times as high (95 %: 1.80 to 2.20) as with mode=sync"
         in notes
     )
 
@@ -242,6 +246,24 @@ def test_losses_and_causes_name_the_setting_and_not_a_variant(tmp_path: Path) ->
     assert "likely cause on mode=async, confidence 85 %: " in headline.text
     assert headline.text.endswith("; not safe: the base and iops=960 lost acknowledged commits")
     assert "in the same crash tests, mode=async lost none of 100" in headline.notes
+    named = report.model_copy(update={"findings": (finding,), "durability": tuple(rows)})
+    losses = [line for line in markdown(named).splitlines() if line.startswith("|") and " of 100 |" in line]
+    assert [line.split(" | ")[0] for line in losses] == ["| the base", "| iops=960", "| mode=async"]
+    assert "on mode=async (read-write)" in markdown(named)
+    data = PageData(
+        timelines=Timelines(cells=(), unreadable=()),
+        distributions=(),
+        small_multiples=(),
+        session_charts=(),
+        source_problems=(),
+    )
+    page = html(named, data)
+    assert re.findall(r'<tspan class="name t\d">([^<]+)</tspan>', page)[:3] == [
+        "the base",
+        "iops=960",
+        "mode=async",
+    ]
+    assert re.findall(r'title="volume fsx.mode-async">([^<]+)<', page)[0] == "mode=async"
 
 
 def test_volumes_of_a_sweep_are_compared_at_one_setting_that_is_named(tmp_path: Path) -> None:
@@ -249,7 +271,7 @@ def test_volumes_of_a_sweep_are_compared_at_one_setting_that_is_named(tmp_path: 
     report = report_of(tmp_path, sweep=CAPACITY, volumes=("gp3", "io2", "st1"), speeds={"io2": 3.0, "st1": 0.2})
     assert report.summary.headline.startswith("io2 is better than gp3 and looks best of 3 volumes: ")
     assert re.search(
-        r"transactions/s in read-write with innodb_io_capacity=(10000|200|1500) [\d.]+ times higher than gp3 ",
+        r"transactions/s in read-write with innodb_io_capacity=(10000|200|1500) [\d.]+ times as high as on gp3 ",
         report.summary.headline,
     )
     notes = [note for note in report.summary.notes if re.match("On (gp3|io2|st1), ", note)]

@@ -14,7 +14,7 @@ from volbench.results.report.formats.terminal import (
     summary_lines,
     terminal_summary,
 )
-from volbench.results.report.wording import verdict_notes
+from volbench.results.report.terms import verdict_notes
 
 
 def row_of(report: Report, metric: str) -> ComparisonRow:

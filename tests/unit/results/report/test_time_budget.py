@@ -103,7 +103,7 @@ def test_a_piece_that_shrank_is_named_where_the_others_exceed_the_whole() -> Non
     before = volume("disk", *[{"data_reads": 1.0, "commit_log": 5.0}] * 4)
     after = volume("gp3", *[{"data_reads": 11.0, "commit_log": 3.0}] * 4)
     (text,) = difference_sentences(time_difference_rows([before, after], "disk"))
-    assert "Of the extra 8.00 ms: 10.0 ms reads of data files; 2.00 ms less in COMMIT waiting" in text
+    assert "The extra 8.00 ms: 10.0 ms more in reads of data files, 2.00 ms less in COMMIT waiting" in text
 
 
 def test_pieces_that_differ_by_chance_are_no_reason() -> None:
@@ -137,8 +137,8 @@ def test_pieces_whose_names_have_commas_are_told_apart() -> None:
     after = volume("gp3", *[{"data_reads": 5.0, "cpu_between": 9.0, "unaccounted": 1.0}] * 4)
     (text,) = difference_sentences(time_difference_rows([before, after], "disk"))
     assert text.endswith(
-        "Of the extra 10.0 ms: 8.00 ms (80 %) CPU, and waiting for one, between statements (at most);"
-        " 4.00 ms (40 %) reads of data files; 2.00 ms less in what is not accounted for."
+        "The extra 10.0 ms: 8.00 ms more in CPU, and waiting for one, between statements (at most);"
+        " 4.00 ms more in reads of data files; 2.00 ms less in what is not accounted for."
     )
 
 
@@ -147,7 +147,7 @@ def test_no_piece_is_a_share_above_the_whole() -> None:
     before = volume("disk", *[{"data_reads": 1.0, "commit_log": 0.3, "binlog_sync": 0.3, "doublewrite": 0.3}] * 4)
     after = volume("gp3", *[{"data_reads": 9.5, "commit_log": 0.1, "binlog_sync": 0.1, "doublewrite": 0.1}] * 4)
     (text,) = difference_sentences(time_difference_rows([before, after], "disk"))
-    assert "8.50 ms reads of data files; 0.600 ms less in other pieces" in text
+    assert "The extra 7.90 ms: 8.50 ms more in reads of data files, 0.600 ms less in other pieces." in text
     assert not re.search(r"\d{3,} %", text)
 
 
@@ -167,7 +167,7 @@ def test_a_queue_that_grows_where_transactions_get_shorter_is_a_piece_as_any() -
     before = volume("disk", *[{"data_reads": 5.0}] * 4)
     after = volume("gp3", *[{"data_reads": 4.0, "client_queue": 10.0}] * 4)
     (text,) = difference_sentences(time_difference_rows([before, after], "disk"))
-    assert "Of the extra 9.00 ms: 10.0 ms waiting for a free client thread; 1.00 ms less in reads" in text
+    assert "The extra 9.00 ms: 10.0 ms more in waiting for a free client thread, 1.00 ms less in reads" in text
 
 
 def test_a_rest_that_is_noise_explains_no_queue() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from volbench.core.records.base import Scalar
 from volbench.core.records.metrics import CATALOGUE
-from volbench.core.records.report import ComparisonRow, Summary
+from volbench.core.records.report import ComparisonRow
 from volbench.results.report.rows.verdict.clauses import size_words
 from volbench.results.report.wording import (
     adjustment_text,
@@ -21,7 +21,6 @@ from volbench.results.report.wording import (
     label,
     load_text,
     table_notes,
-    verdict_notes,
 )
 from volbench.results.stats.covariates import Adjustment
 
@@ -108,17 +107,6 @@ def test_intervals_of_several_looks_hold_with_the_confidence_of_all_of_them() ->
     assert note.endswith(" all these looks at a pair together hold with 95 %.")
     fixed = row(0.8, (0.7, 0.9)).model_copy(update={"confidence": 0.9})
     assert (confidence_text([fixed]), table_notes([fixed])) == ("90 %", [])
-
-
-def test_notes_say_once_what_a_cell_is() -> None:
-    """Readers met `decided by 3 cells each` without a word on what a cell is."""
-    summary = Summary(
-        verdict="equivalent", sentence="No difference.", headline="b is worse; decided by 3 cells each"
-    )
-    text = "A cell is one pass of the suite on one volume, with a fresh copy of the data."
-    assert verdict_notes(summary) == (text,)
-    assert verdict_notes(summary, cell_explained=True) == ()
-    assert verdict_notes(summary.model_copy(update={"headline": "b is worse", "notes": ("Also.",)})) == ("Also.",)
 
 
 def test_no_bound_is_explained_where_it_stands() -> None:

@@ -37,6 +37,7 @@ def test_every_run_and_history_is_on_the_index(made: tuple[Path, Path, list[str]
     assert re.findall(r'data-run="([^"]+)"', index) == names[::-1]
     for page in re.findall(r'href="(history/[^"]+)"', index):
         assert (site / page).is_file()
+        assert (site / page).read_text().count("A cell is one pass of the suite on one volume") == 1
 
 
 def test_the_slower_volume_is_a_regression_and_the_other_is_not(made: tuple[Path, Path, list[str]]) -> None:

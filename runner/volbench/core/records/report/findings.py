@@ -45,6 +45,11 @@ class FindingRow(Record):
         default=(), description="What it explains in each of `cell_ids`; empty in older reports."
     )
     confidence: float | None = None
+    counted: bool | None = Field(
+        default=None,
+        description="Whether `confidence` is a count of such findings in the lab; false: none was counted, and it"
+        " is the most that such a finding gets; null: an older report.",
+    )
     evidence: tuple[EvidenceRow, ...] = ()
     advice: str = ""
     valid: bool = Field(default=True, description="False: the step has no valid cell; this is of invalid ones.")

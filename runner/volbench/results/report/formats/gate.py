@@ -10,6 +10,7 @@ from volbench.core.base.text import escape_controls
 from volbench.core.records.goals.gate import ConditionRow, Decision, Gate
 from volbench.results.report.formats.junit import clean
 from volbench.results.report.formats.signed_page import signed_page
+from volbench.results.report.terms import terms_of
 from volbench.results.report.wording import parameter_text
 
 GateFormat = Literal["text", "md", "json", "junit", "html"]
@@ -44,6 +45,7 @@ def _text(gate: Gate) -> str:
     for row in gate.conditions:
         lines.append(f"{MARKS[row.decision]:>9}  {row.check}" + (f"  ({row.rationale})" if row.rationale else ""))
         lines += [f"           {text}" for text in condition_details(row)]
+    lines += [f"  {term}" for term in terms_of(lines)]
     return escape_controls("\n".join(lines) + "\n")
 
 
@@ -90,6 +92,7 @@ def _markdown(gate: Gate) -> str:
         evidence = "<br>".join(escaped(text) for text in condition_details(row))
         reason = f" ({escaped(row.rationale)})" if row.rationale else ""
         lines.append(f"| {MARKS[row.decision]} | {escaped(row.check)}{reason} | {evidence} |")
+    lines += [text for term in terms_of(lines) for text in ("", term)]
     return escape_controls("\n".join(lines) + "\n")
 
 
@@ -144,4 +147,7 @@ def _html(gate: Gate) -> str:
         about=_about(gate),
         rehearsal=emulation_notice(gate),
         details=condition_details,
+        terms=terms_of(
+            (gate.reason, *(text for row in gate.conditions for text in (row.check, *condition_details(row))))
+        ),
     )

@@ -11,10 +11,12 @@ from markupsafe import Markup
 from volbench.core.records.metrics import CATALOGUE
 from volbench.core.records.report import ComparisonRow, FigureRow, Report
 from volbench.results.compare.figures import figure_rows
-from volbench.results.report import wording
+from volbench.results.report import terms, wording
 from volbench.results.report.formats.packed import packed_json
 from volbench.results.report.formats.template import template_environment
 from volbench.results.report.page_data import PageData
+from volbench.results.report.rows.verdict.lead import certainty
+from volbench.results.report.rows.verdict.settings import variant_names, with_names
 from volbench.results.report.views.causes import cause_view, ordered_findings, overlaps, unexplained
 from volbench.results.report.views.charts import chart_assets, panel_json, panels_with_data
 from volbench.results.report.views.contrast import (
@@ -60,6 +62,8 @@ SCRIPTS = ("packed.js", "phone.js")
 def html(report: Report, page: PageData) -> str:
     """Return the whole page. It names damaged tables of cells and leaves gaps for them."""
     volumes = [volume.name for volume in report.volumes]
+    labels = variant_names(report.effects, report.cells)
+    report = report.model_copy(update={"predictions": tuple(with_names(report.predictions, labels))})
     panels = panels_with_data(line for cell in page.timelines.cells for line in cell.lines)
     environment = template_environment()
     curves = (quantile_chart(distribution) for distribution in page.distributions)
@@ -68,8 +72,9 @@ def html(report: Report, page: PageData) -> str:
         box_max=wording.BOX_MAX,
         headline=report.summary.headline or report.summary.sentence,
         picture=(drawn := picture(report)),
-        verdict_notes=wording.verdict_notes(report.summary, cell_explained=bool(drawn)),
-        cell=wording.CELL,
+        verdict_notes=(notes := terms.verdict_notes(report.summary, explained=(terms.CELL_TERM,) if drawn else ())),
+        cause_terms=terms.terms_of(map(certainty, report.findings), (terms.CELL_TERM, *notes)),
+        cell=terms.CELL,
         unadjusted=wording.UNADJUSTED,
         picture_kinds={mark.kind for panel in drawn for lane in panel.lanes for mark in lane.marks},
         picture_intervals=any(lane.interval for panel in drawn for lane in panel.lanes),
@@ -124,6 +129,7 @@ def html(report: Report, page: PageData) -> str:
         volume_index={name: index % VOLUME_COLOURS for index, name in enumerate(volumes)},
         volume_mark={name: index % len(VOLUME_MARKS) for index, name in enumerate(volumes)},
         volume_marks=VOLUME_MARKS,
+        volume_label=labels,
         style=Markup("".join(_asset(environment, name) for name in STYLES)),  # noqa: S704 - our own files
         script=Markup(_asset(environment, "report.js")),  # noqa: S704 - our own file
         page_script=Markup("\n".join(_asset(environment, name) for name in SCRIPTS)),  # noqa: S704 - our own files
@@ -152,7 +158,9 @@ def _timeline_data(
     ]
     step = report.summary.figure.step if report.summary.figure else ""
     data = as_json(cells, volumes, report.moments, ordered_findings(report), step=step)
-    return {**data, "panels": panel_data}
+    labels = variant_names(report.effects, report.cells)
+    named = {"volumes": [labels.get(name, name) for name in volumes], "names": list(volumes)} if labels else {}
+    return {**data, **named, "panels": panel_data}
 
 
 def _leading_rows(report: Report) -> list[ComparisonRow]:

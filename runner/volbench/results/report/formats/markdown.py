@@ -28,10 +28,12 @@ from volbench.results.report.formats.markdown_text import (
 from volbench.results.report.formats.markdown_time import boxed, cost_lines, time_lines
 from volbench.results.report.rows.cells import failure_text
 from volbench.results.report.rows.forecast import FORECAST_RULE, forecast_text
-from volbench.results.report.rows.prediction import PREDICTION_RULE, mark_text, subject, value_text
+from volbench.results.report.rows.prediction import PREDICTION_RULE, accepted_text, mark_text, subject, value_text
 from volbench.results.report.rows.saturation import curve_lines
 from volbench.results.report.rows.storage_classes import loss_text, notes, price_text, recovery, standing_text
-from volbench.results.report.rows.verdict.lead import cause_title
+from volbench.results.report.rows.verdict.lead import cause_title, certainty
+from volbench.results.report.rows.verdict.settings import with_setting_names
+from volbench.results.report.terms import terms_of, verdict_notes
 from volbench.results.report.views.causes import CauseGroup, groups_of, overlaps, unexplained
 from volbench.results.report.views.contrast import markdown_lines
 from volbench.results.report.views.cost_tables import correlation_sentences
@@ -56,7 +58,6 @@ from volbench.results.report.wording import (
     recovery_text,
     speed_text,
     table_notes,
-    verdict_notes,
     why_invalid,
     window_text,
 )
@@ -72,6 +73,7 @@ _VERDICT_MARKS = {
 
 def markdown(report: Report) -> str:
     """Return the whole text. Names from outside are escaped, so that nothing in them becomes markup."""
+    report = with_setting_names(report)
     lines = [*_head(report), *_ranking(report), *_effects(report), *_table(report)]
     lines += [
         *markdown_lines(report, escaped),
@@ -108,14 +110,17 @@ def _head(report: Report) -> Iterator[str]:
         f" {escaped(row.text)}"
         for row in report.refuted
     ]
+    groups = groups_of(report)
     for texts, noun in (
-        (list(map(_cause, groups_of(report))), "cause"),
+        (list(map(_cause, groups)), "cause"),
         (list(map(escaped, unexplained(report))), "cause"),
         (list(map(escaped, overlaps(report.findings))), "overlap"),
         (refuted, "refuted cause"),
         (list(map(escaped, correlation_sentences(report))), "correlation"),
     ):
         yield from (f"- {text}" for text in first_texts(texts, LISTED_MAX, noun))
+    if terms := terms_of((certainty(group.strongest) for group in groups), verdict_notes(report.summary)):
+        yield f"- {escaped(' '.join(terms))}"
     yield from _forecasts(report)
 
 
@@ -166,14 +171,14 @@ def _predictions(rows: Sequence[PredictionRow]) -> Iterator[str]:
     reported = any(row.reported is not None for row in rows)
     yield ""
     also = " reported elsewhere |" if reported else ""
-    yield f"| predicted before the run | forecast | measured | error | met |{also} derivation |"
-    yield f"|---|--:|--:|--:|---|{'--:|' if reported else ''}---|"
+    yield f"| predicted before the run | forecast | range asked | measured | error | met |{also} derivation |"
+    yield f"|---|--:|--:|--:|--:|---|{'--:|' if reported else ''}---|"
     for row in rows:
-        bounds = "" if row.interval is None else f" [{number(row.interval[0])}, {number(row.interval[1])}]"
         error = "–" if row.difference is None else change(1 + row.difference)
         cells = [
             escaped(subject(row)),
-            f"{value_text(row, row.predicted)} {escaped(bounds)}".strip(),
+            value_text(row, row.predicted),
+            "–" if row.input else accepted_text(row),
             value_text(row, row.measured),
             error,
             mark_text(row),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from volbench.core.base.text import counted, escape_bars, number, percent, quantity
+from volbench.core.base.text import change, counted, escape_bars, number, percent, quantity
 from volbench.core.records.report import (
     QueryRow,
     Report,
@@ -112,7 +112,7 @@ def cost_lines(report: Report) -> Iterator[str]:
 def _cost_text(row: TransactionRow | None) -> str:
     if row is None:
         return "–"
-    return number(row.value) + (f" (×{row.ratio:.2f})" if row.ratio is not None and row.ratio != 1 else "")
+    return number(row.value) + (f" ({change(row.ratio)})" if row.ratio is not None and row.ratio != 1 else "")
 
 
 def _query_text(row: QueryRow | None) -> str:

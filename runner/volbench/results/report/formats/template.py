@@ -33,6 +33,7 @@ def template_environment() -> Environment:
         "prediction_subject": prediction.subject,
         "prediction_value": prediction.value_text,
         "prediction_mark": prediction.mark_text,
+        "prediction_accepted": prediction.accepted_text,
     }
     environment.globals |= {"forecast_rule": FORECAST_RULE, "prediction_rule": prediction.PREDICTION_RULE}
     return environment
@@ -41,7 +42,7 @@ def template_environment() -> Environment:
 def keep_units_together(phrase: str) -> str:
     """Return the text with no-break spaces, so that numbers stay on one line with their unit and in brackets."""
     percents = r"(?<=\d) (?=%)|(?<=%,) (?=[\d+\N{MINUS SIGN}])"
-    factors = r"(?<=[×÷]) (?=\d)|(?<=\d,) (?=[×÷])"
+    factors = r"(?<=×) (?=\d)|(?<=\d,) (?=×)"
     return re.sub(f"{percents}|{factors}", "\N{NO-BREAK SPACE}", phrase)
 
 

@@ -14,10 +14,12 @@ from volbench.results.report.rows.prediction import prediction_text
 from volbench.results.report.rows.saturation import curve_lines
 from volbench.results.report.rows.storage_classes import class_lines
 from volbench.results.report.rows.verdict.lead import cause_title
+from volbench.results.report.rows.verdict.settings import with_setting_names
+from volbench.results.report.terms import verdict_notes
 from volbench.results.report.views.causes import groups_of, overlaps, unexplained
 from volbench.results.report.views.cost_tables import correlation_sentences
 from volbench.results.report.views.time_budget import budget_lines
-from volbench.results.report.wording import change_text, decides_text, verdict_notes, why_invalid
+from volbench.results.report.wording import change_text, decides_text, why_invalid
 
 CAUSES_MAX, INVALID_MAX, OVERLAPS_MAX = 4, 3, 2
 """Lines of a kind; the reports have all of them."""
@@ -44,6 +46,7 @@ class TerminalSummary:
 
 def terminal_summary(report: Report) -> TerminalSummary:
     """Return the end of a run for a terminal."""
+    report = with_setting_names(report)
     causes, *sections = (list(lines) for lines in (cause_lines(report), *_sections(report)))
     comparisons, *accounts, invalid, failures, caveats, timing = sections
     leading = _leading_accounts(report)
@@ -60,6 +63,7 @@ def terminal_summary(report: Report) -> TerminalSummary:
 
 def summary_lines(report: Report) -> list[str]:
     """Return all lines: the verdict, then causes, primary comparisons, invalid cells, failures and caveats."""
+    report = with_setting_names(report)
     lines = ["", *_verdict(report), *_accounts(report), ""]
     lines += [f"  {text}" for text in cause_lines(report)]
     return lines + [line for section in _sections(report) for line in section]

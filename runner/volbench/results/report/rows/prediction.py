@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from volbench.core.base.text import change, change_words, number, part_of, quantity
+from volbench.core.base.text import change, change_range, change_words, number, part_of, quantity
 from volbench.core.records.forecast import ForecastSpec, Prediction
 from volbench.core.records.metrics import CATALOGUE
 from volbench.core.records.report import CellRow, ComparisonRow, ForecastRow, PredictionRow
@@ -35,12 +35,14 @@ def prediction_lines(spec: ForecastSpec) -> Iterator[str]:
     """Yield a sentence for each prediction, for the plan."""
     for prediction in spec.predictions:
         text = f"{_subject(prediction)}: {_value(prediction, prediction.value)}"
-        yield f"{text}{_range(prediction)}{' (input)' if prediction.input else ''}: {prediction.derivation}"
+        stated = "" if prediction.interval is None else f" [{accepted_text(prediction)}]"
+        yield f"{text}{stated}{' (input)' if prediction.input else ''}: {prediction.derivation}"
 
 
 def prediction_text(row: PredictionRow) -> str:
     """Return one row as a sentence."""
-    text = f"{_subject(row)}: forecast {_value(row, row.predicted)}{_range(row)}"
+    range_text = "" if row.input else f" [{accepted_text(row)}]"
+    text = f"{_subject(row)}: forecast {_value(row, row.predicted)}{range_text}"
     if row.measured is None:
         text += ", not measured"
     else:
@@ -55,7 +57,7 @@ def subject(row: PredictionRow | Prediction) -> str:
 
 
 def value_text(row: PredictionRow, value: float | None) -> str:
-    """Return a figure of a row with its unit, a ratio with its sign; a dash where it is missing."""
+    """Return a figure of a row with its unit, a ratio as a change; a dash where it is missing."""
     return "–" if value is None else _value(row, value)
 
 
@@ -65,16 +67,33 @@ def mark_text(row: PredictionRow) -> str:
         return "not measured"
     text = "input" if row.input else "met" if row.within_tolerance else "missed"
     text = text if row.valid else f"{text}, of disturbed cells"
-    return f"{text}; {far} the reported figure" if (far := _far_from_reported(row)) else text
+    return f"{text}; {far}" if (far := _far_from_reported(row)) else text
 
 
 def judged(row: PredictionRow) -> PredictionRow:
     """Return the row with whether it was met: by its interval where it states one, else by the tolerance."""
     if row.input or row.measured is None or row.difference is None:
         return row
-    low, high = row.interval or (row.predicted * (1 - TOLERANCE), row.predicted * (1 + TOLERANCE))
+    low, high = _accepted(row)
     within = low <= row.measured <= high
     return row.model_copy(update={"within_tolerance": within})
+
+
+def accepted_text(row: PredictionRow | Prediction) -> str:
+    """Return the range in which a prediction is met, with its unit: `85.0 to 95.0 s`."""
+    low, high = _accepted(row)
+    if row.against:
+        return change_range((low, high), _predicted(row))
+    return f"{number(low)} to {_value(row, high)}"
+
+
+def _accepted(row: PredictionRow | Prediction) -> tuple[float, float]:
+    predicted = _predicted(row)
+    return row.interval or (predicted * (1 - TOLERANCE), predicted * (1 + TOLERANCE))
+
+
+def _predicted(row: PredictionRow | Prediction) -> float:
+    return row.predicted if isinstance(row, PredictionRow) else row.value
 
 
 def missed_sentences(predictions: Sequence[PredictionRow], forecasts: Sequence[ForecastRow]) -> Iterator[str]:
@@ -97,20 +116,22 @@ def _distance(row: PredictionRow | ForecastRow) -> float:
 
 def _miss_text(row: PredictionRow | ForecastRow) -> str:
     """Return what was predicted and missed, without a full stop."""
+    range_text = ""
     if isinstance(row, PredictionRow):
         text = f"{_subject(row)}{'' if row.valid else ' of disturbed cells'} was"
+        range_text = f": {value_text(row, row.measured)}, asked {accepted_text(row)}"
     elif row.difference is None:
         return forecast_text(row)
     else:
         text = f"{row.volume}, {row.event}: the time was"
-    return f"{text} {change_words(1 + (row.difference or 0.0))} than predicted"
+    return f"{text} {change_words(1 + (row.difference or 0.0), 'predicted')}{range_text}"
 
 
 def _far_from_reported(row: PredictionRow) -> str:
-    """Return `4.60 times higher than`; empty within the tolerance."""
+    """Return `4.60 times as high as the reported figure`; empty within the tolerance."""
     if row.reported is None or row.measured is None or abs(row.measured / row.reported - 1) <= TOLERANCE:
         return ""
-    return f"{change_words(row.measured / row.reported)} than"
+    return change_words(row.measured / row.reported, "the reported figure")
 
 
 def _row(prediction: Prediction, cells: Sequence[CellRow], comparisons: Sequence[ComparisonRow]) -> PredictionRow:
@@ -173,8 +194,4 @@ def _subject(row: PredictionRow | Prediction) -> str:
 
 
 def _value(row: PredictionRow | Prediction, value: float) -> str:
-    return f"× {number(value)}" if row.against else quantity(value, CATALOGUE[row.metric].unit)
-
-
-def _range(row: PredictionRow | Prediction) -> str:
-    return "" if row.interval is None else f" [{number(row.interval[0])} to {number(row.interval[1])}]"
+    return change(value) if row.against else quantity(value, CATALOGUE[row.metric].unit)

@@ -262,9 +262,9 @@ def extra_pieces(rows: Sequence[TimeDifferenceRow]) -> str:
         service = [row for row in rows if row.piece != QUEUE]
         return (
             f"Of the extra {quantity(abs(total), 'ms')}, {quantity(abs(queue), 'ms')} are {PIECES[QUEUE]}, because"
-            f" transactions take longer. Of the other {_pieces(service, sign, abs(total - queue))}"
+            f" transactions take longer. {_pieces('other', service, sign, abs(total - queue))}"
         )
-    return f"Of the extra {_pieces(rows, sign, abs(total))}"
+    return _pieces("extra", rows, sign, abs(total))
 
 
 def _without_queue_ms(rows: Sequence[TimeDifferenceRow]) -> tuple[float, float]:
@@ -273,17 +273,25 @@ def _without_queue_ms(rows: Sequence[TimeDifferenceRow]) -> tuple[float, float]:
     return sum(row.baseline_ms for row in service), sum(row.candidate_ms for row in service)
 
 
-def _pieces(rows: Sequence[TimeDifferenceRow], sign: int, extra: float) -> str:
-    """The milliseconds that are extra on the slower side, and the pieces that they are."""
+def _pieces(which: str, rows: Sequence[TimeDifferenceRow], sign: int, extra: float) -> str:
+    """The milliseconds that are extra on the slower side, and the pieces that they are.
+
+    Where the pieces that grew are more than the whole, they stand with those that shrank, without shares.
+
+    Args:
+        which: `extra`, or `other`: those without the wait for a client thread.
+    """
     named = [row for row in rows if sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
     shrunk = [row for row in rows if -sign * row.difference_ms >= NAMED_MIN * extra][:NAMED_MAX]
-    separator = "; " if any("," in row.title for row in named) else ", "
-    pieces = separator.join(_piece_text(row, sign * row.difference_ms, extra) for row in named)
+    separator = "; " if any("," in row.title for row in (*named, *shrunk)) else ", "
     over = sum(sign * row.difference_ms for row in named) - extra
-    if over > (OVER_WHOLE - 1) * extra:  # other pieces shrank
+    if over > (OVER_WHOLE - 1) * extra:
+        more = [f"{number(sign * row.difference_ms)} ms more in {_as_noun(row)}{_doubt(row)}" for row in named]
         less = [f"{number(-sign * row.difference_ms)} ms less in {_as_noun(row)}" for row in shrunk]
-        pieces += "".join(f"; {text}" for text in less or [f"{number(over)} ms less in other pieces"])
-    return f"{quantity(extra, 'ms')}: {pieces or 'no piece explains a tenth'}."
+        pieces = separator.join((*more, *(less or [f"{number(over)} ms less in other pieces"])))
+        return f"The {which} {quantity(extra, 'ms')}: {pieces}."
+    pieces = separator.join(_piece_text(row, sign * row.difference_ms, extra) for row in named)
+    return f"Of the {which} {quantity(extra, 'ms')}: {pieces or 'no piece explains a tenth'}."
 
 
 def _as_noun(row: TimeDifferenceRow) -> str:
@@ -291,9 +299,11 @@ def _as_noun(row: TimeDifferenceRow) -> str:
 
 
 def _piece_text(row: TimeDifferenceRow, ms: float, extra: float) -> str:
-    """`8.4 ms (75 %) reads of data files`; no share where it exceeds the whole, because another piece shrank.
-
-    A piece whose interval has 0 within is said to be uncertain.
-    """
+    """`8.4 ms (75 %) reads of data files`; no share where rounding makes it exceed the whole."""
     share = f" ({percent(ms / extra)})" if ms <= extra else ""
-    return f"{number(ms)} ms{share} {row.title}{'' if _is_shown(row) else ' (uncertain)'}"
+    return f"{number(ms)} ms{share} {row.title}{_doubt(row)}"
+
+
+def _doubt(row: TimeDifferenceRow) -> str:
+    """What stands behind a piece whose interval has 0 within."""
+    return "" if _is_shown(row) else " (uncertain)"

@@ -20,6 +20,7 @@ from volbench.results.report.rows.verdict.lead import (
     NONE,
     cause_title,
     certainty,
+    is_counted,
     is_hint,
     likelihood,
 )
@@ -161,14 +162,14 @@ def cause_groups(
     """
     slowness = _slowness(cells)
     volumes = {finding.volume for finding in findings}
-    by_strength: dict[tuple[str, str, bool], list[tuple[int, float, FindingRow]]] = {}
+    by_strength: dict[tuple[str, str, bool, bool], list[tuple[int, float, FindingRow]]] = {}
     of_cause: dict[str, set[str]] = {}
     ranks: Counter[tuple[str, str]] = Counter()
     for finding in findings:
         rank = ranks[finding.volume, finding.step]
         ranks[finding.volume, finding.step] += 1
         explained = (finding.share or 0.0) * slowness.get((finding.volume, finding.step), 1.0)
-        strength = (finding.cause, likelihood(finding), finding.valid)
+        strength = (finding.cause, likelihood(finding), is_counted(finding), finding.valid)
         by_strength.setdefault(strength, []).append((rank, -explained, finding))
         of_cause.setdefault(finding.cause, set()).add(finding.volume)
     groups = [sorted(same, key=itemgetter(0, 1)) for same in by_strength.values()]
@@ -214,7 +215,7 @@ def unexplained(report: Report) -> tuple[str, ...]:
         if finding.cause != NONE and not is_hint(finding) and is_step(figure.step, finding.step)
     }
     worse = {
-        row.candidate: f"{row.candidate} ({change_words(row.ratio)} than {row.baseline})"
+        row.candidate: f"{row.candidate} ({change_words(row.ratio, f'on {row.baseline}')})"
         for row in report.comparisons
         if (row.step, load_text(row.parameters), row.metric) == (figure.step, figure.load, figure.metric)
         and row.verdict == "worse"

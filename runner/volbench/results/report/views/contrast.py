@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import get_args
 
-from volbench.core.base.text import change_with_interval, change_words, counted, number, quantity
+from volbench.core.base.text import FAST, LONG, change_with_interval, change_words, counted, number, quantity
 from volbench.core.records.report import ComparisonRow, Report
 from volbench.core.records.steps import STEP_KINDS, step_kind
 from volbench.core.records.steps.kind import FileGroup, WarmReads
@@ -144,7 +144,7 @@ def _spread(slowdowns: Sequence[float]) -> str:
     if low >= 1:
         return f"{number(low) if low == high else f'{number(low)} to {number(high)}'} times as long"
     ends = [
-        f"{number(end)} times as long" if end >= 1 else change_words(end).replace("lower", "shorter")
+        f"{number(end)} times as long" if end >= 1 else change_words(end, adjectives=LONG)
         for end in ((low,) if low == high else (low, high))
     ]
     return ends[0] if len(ends) == 1 else f"from {ends[0]} to {ends[1]}"
@@ -243,10 +243,8 @@ def markdown_lines(report: Report, escaped: Callable[[str], str]) -> Iterator[st
 
 
 def _pace(ratio: float) -> str:
-    """Return `96 % faster`, `13.7 times slower`, `as fast`; never 0.0732 times as fast."""
-    return (
-        change_words(ratio).replace("higher", "faster").replace("lower", "slower").replace("unchanged", "as fast")
-    )
+    """Return `96 % faster`, `1/13.7 as fast`, `as fast`; never 0.0732 times as fast."""
+    return change_words(ratio, adjectives=FAST).replace("unchanged", "as fast")
 
 
 def slowdown_text(row: ContrastRow, name: str) -> str:

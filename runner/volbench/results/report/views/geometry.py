@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from volbench.core.base.text import change, quantity
+from volbench.core.base.text import TIMES, change, quantity
 from volbench.core.records.report import CellRow, ComparisonRow, EffectRow, Standing
 from volbench.results.compare.figures import figure_of, standing_of
 from volbench.results.report.views.distribution import LEVELS, Curve, Distribution
@@ -34,6 +34,14 @@ _ROUND_RATIOS = (
     20.0,
     50.0,
 )
+
+
+def _tick_text(ratio: float) -> str:
+    """Return `same`, a percentage, `× 3` or `1/3`: digits that a round ratio has, for a narrow axis."""
+    if ratio == 1:
+        return "same"
+    text = change(ratio)
+    return text.removesuffix(".00").removesuffix(".0").replace(f"{TIMES} 1/", "1/")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +88,7 @@ class RatioAxis:
         near = [ratio for ratio in fitting if 0.4 * self.reach <= math.log(ratio) <= 0.5 * math.log(far)][-1:]
         up = [*near, far] if near else [far]
         ratios = [*(1 / ratio for ratio in reversed(up)), 1.0, *up]
-        return [Tick(at=self.position(r), text="same" if r == 1 else change(r)) for r in ratios]
+        return [Tick(at=self.position(ratio), text=_tick_text(ratio)) for ratio in ratios]
 
     def mark(self, row: ComparisonRow | EffectRow) -> IntervalMark | None:
         """Return the comparison's mark; None without a ratio."""

@@ -23,7 +23,8 @@ function quantity(value, unit) {
 function change(before, after) {
   if (!(before > 0)) return "\u2013";
   const ratio = after / before;
-  if (ratio >= 10) return `\u00d7 ${number(ratio)}`;
+  if (ratio >= 2) return `\u00d7 ${number(ratio)}`;
+  if (ratio <= 0.5 && ratio > 0) return `\u00d7 1/${number(1 / ratio)}`;
   const share = 100 * (ratio - 1);
   const text = Math.abs(share) < 9.95 ? share.toFixed(1) : share.toFixed(0);
   return `${share > 0 ? "+" : ""}${text} %`.replace("-", "\u2212");

@@ -1,4 +1,4 @@
-"""Caveats on other work: which comparisons are adjusted for it, and which are not."""
+"""Caveats on other work: for which comparisons it changes the answer, and how many it does not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from volbench.core.base.text import counted, percent, upper_first
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary
-from volbench.results.report.wording import adjustment_text, has_busy_machine, joined
+from volbench.results.report.wording import adjustment_text, has_busy_machine, is_adjusted, is_turned, joined
 from volbench.results.stats.covariates import LABELS, Adjustment
 
 LISTED_MAX = 2
@@ -16,8 +16,32 @@ _Adjusted = tuple[Comparison, Adjustment]
 
 
 def adjustment_caveats(pairs: Iterable[PairSummary]) -> Iterator[str]:
-    """Yield what the first comparison of each step of each pair is adjusted for, or why it is not."""
+    """Yield what the first comparison of each step of each pair is adjusted for, where that changes the answer.
+
+    The others share a sentence: report.json has what each is adjusted for, or why it is not.
+    """
     rows = _first_rows(pairs)
+    notable = [row for row in rows if is_turned(row) or any(map(has_busy_machine, row.adjustments))]
+    yield from _of_notable(notable)
+    further = [row for row in rows if row not in notable]
+    yield from _of_further(sum(map(is_adjusted, further)), sum(bool(row.not_adjusted) for row in further))
+
+
+def _of_further(adjusted: int, unadjusted: int) -> Iterator[str]:
+    """Yield how many comparisons are adjusted without another answer, and how many are not."""
+    go = "goes" if adjusted == 1 else "go"
+    clauses = (
+        f"{counted(adjusted, 'comparison is', 'comparisons are')} adjusted for it and {go} the same way as without"
+        if adjusted
+        else "",
+        f"{counted(unadjusted, 'comparison is', 'comparisons are')} not adjusted" if unadjusted else "",
+    )
+    if any(clauses):
+        listed = ", and ".join(filter(None, clauses))
+        yield f"Other work varied from cell to cell: {listed} (report.json has the effect or the reason)."
+
+
+def _of_notable(rows: Sequence[Comparison]) -> Iterator[str]:
     adjusted = [(row, adjustment) for row in rows for adjustment in row.adjustments]
     kinds: dict[tuple[str, bool], list[_Adjusted]] = {}
     for row, adjustment in adjusted:
@@ -27,13 +51,6 @@ def adjustment_caveats(pairs: Iterable[PairSummary]) -> Iterator[str]:
             yield from (adjustment_text(row, adjustment) for row, adjustment in of_kind)
         else:
             yield _together(of_kind)
-    reasons: dict[str, list[Comparison]] = {}
-    for row in rows:
-        if row.not_adjusted and not row.adjustments:
-            reasons.setdefault(row.not_adjusted, []).append(row)
-    for reason, of_reason in reasons.items():
-        verb = "is" if len(of_reason) == 1 else "are"
-        yield f"{pairs_text(of_reason)} {verb} not adjusted for other work: {reason}."
 
 
 def pairs_text(rows: Sequence[Comparison]) -> str:

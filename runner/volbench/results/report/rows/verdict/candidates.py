@@ -47,8 +47,6 @@ def headline_of_many(
     certain = certain_among(pairs)
     named = _named(of_subject)
     best_text = _best_text(of_subject[0], of_subject, baseline, len(volumes), certain)
-    if of_subject[0].candidate in _doubtful(pairs, certain) and named == of_subject[:1]:
-        best_text += ", possibly by chance"
     reason = named[-1]
     cause = cause_between(reason, cells, findings)
     headline = Headline(
@@ -75,9 +73,9 @@ def _named(rows: Sequence[ComparisonRow]) -> Sequence[ComparisonRow]:
 
 
 def _sizes(rows: Sequence[ComparisonRow], baseline: str) -> str:
-    """Return `4.23 times higher than gp3 (...)`; where the baseline is best, on which volumes: the best first."""
+    """Return `4.23 times as high as on gp3 (...)`; where the baseline is best, on which volumes: the best first."""
     if goodness(rows[0]) >= 0:
-        return size_words(rows[0], baseline)
+        return size_words(rows[0], f"on {baseline}")
     return joined([f"{size_words(row)} on {row.candidate}" for row in rows])
 
 
@@ -90,8 +88,8 @@ def _others_text(rows: Sequence[ComparisonRow], named: Sequence[ComparisonRow], 
         worst = rows[-1]
         if goodness(worst) >= 0:
             return ""
-        return f"by the same figure, {worst.candidate} is the last: {size_words(worst, baseline)}"
-    texts = [f"{row.candidate} {size_words(row, baseline)}" for row in unnamed]
+        return f"by the same figure, {worst.candidate} is the last: {size_words(worst, f'on {baseline}')}"
+    texts = [f"{row.candidate} {size_words(row, f'on {baseline}')}" for row in unnamed]
     return f"by the same figure: {joined(texts)}"
 
 
@@ -100,13 +98,18 @@ def _decided(
 ) -> Headline:
     """Return the headline with what is decided of all candidates, and what speaks against the best one."""
     doubtful = _doubtful(pairs, certain)
-    by_chance = f"chance alone may have decided {_few(doubtful)}" if doubtful else ""
+    of_one = ""
+    if doubtful:
+        of_one = (
+            f"the interval of {_few(doubtful)} is of that pair alone: of {len(pairs)} such tests one may err, and"
+            " among all it is not certain"
+        )
     return replace(
         headline,
         next_step=_objection(pairs, rows[0]),
         decided="" if len(pairs) > LISTED_MAX else _decision_of_few(pairs),
         counts=_counts(rows) if len(pairs) > LISTED_MAX else "",
-        notes=(*headline.notes, by_chance),
+        notes=(*headline.notes, of_one),
     )
 
 

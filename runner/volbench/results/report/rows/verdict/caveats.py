@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
-from volbench.core.base.text import counted
+from volbench.core.base.text import counted, upper_first
 from volbench.core.profile.shared_storage import shared_storage
 from volbench.core.records.cell import COUNTED_AS_SLOWEST, ENDED_BY_QUEUE, UNANSWERED, CellResult, ValidityLimits
 from volbench.core.records.facts import VolumeFacts
@@ -20,6 +21,7 @@ from volbench.results.report.rows.verdict.adjustments import adjustment_caveats
 from volbench.results.report.rows.verdict.clauses import LIMITS_RAISED
 from volbench.results.report.rows.verdict.disturbances import validity_caveats
 from volbench.results.report.rows.verdict.progress import progress_caveats
+from volbench.results.report.rows.verdict.settings import with_names
 from volbench.results.report.rows.verdict.volumes import place_caveats, volume_caveats
 from volbench.results.report.wording import figure_text, joined
 
@@ -45,6 +47,7 @@ def caveats(
     with_result: int,
     events: Sequence[JournalEvent],
     first: Sequence[str] = (),
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Return all caveats that apply, the gravest first.
 
@@ -52,10 +55,12 @@ def caveats(
         with_result: cells that are done.
         events: of the journal.
         first: caveats of volumes that could not be used, and of the nodes of the cells.
+        settings: of a sweep, the setting of each variant of a volume, by which its cells are named.
     """
+    cells = with_names(cells, settings)
     sentences = [
         *first,
-        *losses_text(cells),
+        *losses_text(cells, frozenset(settings.values())),
         *volume_caveats(volumes),
         *place_caveats(run, volumes),
         *progress_caveats(run, with_result, events),
@@ -89,8 +94,13 @@ def server_caveats(run: RunRecord, results: Iterable[CellResult]) -> Iterator[st
         )
 
 
-def losses_text(cells: Iterable[CellRow]) -> Iterator[str]:
-    """Yield, by volume and crash step, the losses of all cells together."""
+def losses_text(cells: Iterable[CellRow], settings: Collection[str] = ()) -> Iterator[str]:
+    """Yield, by volume and crash step, the losses of all cells together.
+
+    Args:
+        cells: of the run.
+        settings: those of their volumes that are settings of a sweep.
+    """
     sums: dict[tuple[str, str], list[float]] = {}
     for cell in cells:
         if "lost_commits" in cell.metrics:
@@ -106,27 +116,34 @@ def losses_text(cells: Iterable[CellRow]) -> Iterator[str]:
             before = sums.get((cell.volume, cell.step), [0.0] * len(names))
             sums[cell.volume, cell.step] = [a + b for a, b in zip(before, values, strict=True)]
     losses: dict[str, list[tuple[str, str]]] = {}
-    for (volume, step), (lost, acknowledged, failed, *broken) in sums.items():
+    for (name, step), (lost, acknowledged, failed, *broken) in sums.items():
+        volume = name if name in settings else f"volume {name}"
+        subject = _capital(volume)
         if failed:
             cuts = "a cut" if failed == 1 else f"{failed:,.0f} cuts"
-            yield f"Volume {volume}: the server did not recover from {cuts} ({step}); only a backup would help."
+            yield f"{subject}: the server did not recover from {cuts} ({step}); only a backup would help."
         if lost:
             losses.setdefault(step, []).append((volume, f"{lost:,.0f} of {acknowledged:,.0f}"))
         if any(broken):
-            yield f"Volume {volume} left data torn or damaged after a crash ({step})."
+            yield f"{subject} left data torn or damaged after a crash ({step})."
     for step, of_step in losses.items():
         (volume, figures), *further = of_step
         if not further:
             yield (
-                f"Volume {volume} lost {figures} acknowledged commits in the crash test ({step}): a server with"
-                " these settings on it is not durable."
+                f"{_capital(volume)} lost {figures} acknowledged commits in the crash"
+                f" test ({step}): a server with these settings on it is not durable."
             )
         else:
-            listed = joined([f"volume {name} lost {of_volume}" for name, of_volume in of_step])
+            listed = joined([f"{volume} lost {of_volume}" for volume, of_volume in of_step])
             yield (
                 f"In the crash test ({step}), {listed} acknowledged commits: servers with these settings on these"
                 " volumes are not durable."
             )
+
+
+def _capital(subject: str) -> str:
+    """Return a subject as a sentence begins, unless it is a setting such as `mode=async`."""
+    return subject if "=" in subject else upper_first(subject)
 
 
 def _of_limits(run: RunRecord) -> Iterator[str]:

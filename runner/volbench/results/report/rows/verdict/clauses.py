@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from volbench.core.base.text import change_words, interval_words, percent, quantity, upper_first
+from volbench.core.base.text import change_words, interval_words, percent, quantity, than_or_as, upper_first
 from volbench.core.records.report import CellRow, ComparisonRow, EffectRow, FindingRow, HeadlineFigure
 from volbench.results.compare.comparison import Comparison
 from volbench.results.compare.comparison_summary import PairSummary
@@ -16,10 +16,11 @@ from volbench.results.report.rows.verdict.subject import Subject, leading_rows, 
 from volbench.results.report.wording import (
     ADJUSTED,
     UNADJUSTED,
-    is_adjusted,
+    is_turned,
     joined,
     label,
     load_text,
+    measured_text,
     setting_text,
 )
 from volbench.results.stats.sequential import confidence_of_all
@@ -100,10 +101,11 @@ def cells_each(row: ComparisonRow) -> str:
     return f"{baseline} against {candidate} cells"
 
 
-def compared_cells(row: ComparisonRow) -> str:
-    """Return `3 cells each`, `5 against 4 cells, 2 of them disturbed`: what a decision rests on."""
+def times_measured(row: ComparisonRow) -> str:
+    """Return `measured 3 times each`, `measured 5 times on a and 4 times on b, 2 of them disturbed`."""
     disturbed = sum(row.within_bounds)
-    return f"{cells_each(row)}, {disturbed} of them disturbed" if disturbed else cells_each(row)
+    text = measured_text(row.runs, (f"on {row.baseline}", f"on {row.candidate}"), "each")
+    return f"{text}, {disturbed} of them disturbed" if disturbed else text
 
 
 def without_verdict(
@@ -182,24 +184,28 @@ def _with_setting(row: ComparisonRow | EffectRow) -> str:
 
 
 def size_words(row: ComparisonRow | EffectRow, than: str = "") -> str:
-    """Return `6.03 times lower than gp3 (95 %: 4.92 to 7.40)`: the change and its interval.
+    """Return `1/6.03 as high as on gp3 (95 %: 1/4.92 to 1/7.40)`: the change and its interval.
 
     The confidence is that of all looks at a pair together; the table's notes have that of one.
 
     Args:
-        than: the volume that it is compared with, where the sentence does not say so before.
+        than: what it is compared with, such as `on gp3`, where the sentence does not say so before.
     """
-    is_of_equal_shares = isinstance(row, ComparisonRow) and is_adjusted(row)
+    is_of_equal_shares = isinstance(row, ComparisonRow) and is_turned(row)
     plain_ci = row.plain_ci if isinstance(row, ComparisonRow) else None
     ci, standing = (row.ci, "") if row.ci is not None else (plain_ci, f", {UNADJUSTED}")
     level = percent(confidence_of_all(row.confidence))
     bounds = f"{level}{standing}: {interval_words(ci, row.ratio)}" if ci and row.ratio else ""
     texts = filter(None, (bounds, ADJUSTED.removeprefix(", ") if is_of_equal_shares else ""))
     in_brackets = ", ".join(texts)
-    than_text = f" than {than}" if than else ""
-    return f"{ratio_words(row)}{than_text}{f' ({in_brackets})' if in_brackets else ''}"
+    return f"{ratio_words(row, than)}{f' ({in_brackets})' if in_brackets else ''}"
 
 
-def ratio_words(row: ComparisonRow | EffectRow) -> str:
-    """Return how much a figure changed, in words."""
-    return change_words(row.ratio) if row.ratio else "without a ratio"
+def ratio_words(row: ComparisonRow | EffectRow, than: str = "") -> str:
+    """Return how much a figure changed, in words, and against what."""
+    return change_words(row.ratio, than) if row.ratio else "without a ratio"
+
+
+def than_words(row: ComparisonRow | EffectRow) -> str:
+    """Return `than`, or `as` behind a factor."""
+    return than_or_as(row.ratio) if row.ratio else "than"

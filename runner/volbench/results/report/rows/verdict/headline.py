@@ -19,16 +19,16 @@ from volbench.results.report.rows.verdict.clauses import (
     cause_between,
     cells_each,
     closed,
-    compared_cells,
     figure_record,
     figure_words,
     goodness,
     is_alike,
+    times_measured,
     without_verdict,
 )
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.lead import INVALID_ONLY, NONE, cause_title, likelihood
-from volbench.results.report.rows.verdict.order import leading, order_note, title_of
+from volbench.results.report.rows.verdict.order import leading, least_sure, order_note, titles_of
 from volbench.results.report.rows.verdict.reason import is_step, sureness
 from volbench.results.report.rows.verdict.settings import variant_names, with_names
 from volbench.results.report.rows.verdict.subject import (
@@ -120,7 +120,7 @@ def _of_pair(
     pair: PairSummary, row: ComparisonRow, cells: Sequence[CellRow], findings: Sequence[FindingRow]
 ) -> Headline:
     baseline, candidate = pair.baseline, pair.candidate
-    decided = f"decided by {compared_cells(row)}"
+    decided = times_measured(row)
     if pair.verdict == "mixed":
         better, worse = (_of_side(comparison_rows(side), row) for side in (pair.better, pair.worse))
         figures = (figure_words(better), figure_words(worse))
@@ -181,14 +181,14 @@ def _of_one(cells: Sequence[CellRow], volumes: Sequence[str], findings: Sequence
         return Headline(size=f"{volume}: {text or title}", cause=title if text else "", figure=figure)
     if not text:
         return Headline(
-            size=f"{volume}, step {named.step}: {title_of(named)}",
-            cause=f"{likelihood(named) or 'how likely is not known'}{sureness(order)}",
+            size=f"{volume}, step {named.step}: {titles_of(order)}",
+            cause=f"{likelihood(least_sure(order)) or 'how likely is not known'}{sureness(order)}",
             notes=(order_note(order), *_of_invalid_cells(named)),
             figure=figure,
         )
     return Headline(
         size=f"{volume}: {text}",
-        cause=f"{_likely_cause(named)}{sureness(order)}: {title_of(named)}",
+        cause=f"{_likely_cause(least_sure(order))}{sureness(order)}: {titles_of(order)}",
         notes=(order_note(order), *_of_invalid_cells(named)),
         figure=figure,
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from volbench.core.base.text import lower_first, percent, upper_first
 from volbench.core.records.report import FindingRow
+from volbench.results.explain.calibration import CALIBRATION, Kind
 from volbench.results.explain.causes import CAUSES
 
 CONFIDENCE_MAX = 0.99
@@ -55,7 +57,7 @@ def certainty(finding: FindingRow) -> str:
     """Return `very likely, confidence 97 %; explains 63 % of the latency; seen in invalid cells only`, as known."""
     clauses = []
     if finding.confidence is not None:
-        clauses.append(f"{likelihood(finding)}, confidence {confidence_figure(finding.confidence)}")
+        clauses.append(f"{likelihood(finding)}, {confidence_text(finding)}")
     if finding.share is not None:
         clauses.append(f"explains {percent(finding.share)} of the {finding.share_of}")
     if not finding.valid:
@@ -63,9 +65,22 @@ def certainty(finding: FindingRow) -> str:
     return "; ".join(clauses)
 
 
-def confidence_figure(confidence: float) -> str:
-    """Return a confidence as whole per cents, none of 100 %."""
-    return percent(min(CONFIDENCE_MAX, round(confidence, 2)))
+def confidence_text(finding: FindingRow) -> str:
+    """Return `confidence 92 %`, whole per cents and none of 100 %; `not counted` of a ceiling."""
+    if not is_counted(finding):
+        return "not counted"
+    return f"confidence {percent(min(CONFIDENCE_MAX, round(finding.confidence or 0.0, 2)))}"
+
+
+def is_counted(finding: FindingRow) -> bool:
+    """Return whether its confidence is a count; an older report does not say so, but what it is counted by."""
+    if finding.counted is not None:
+        return finding.counted
+    values = {row.metric: row.value for row in finding.evidence}
+    kind, evidence = values.get(CHECKS), values.get(DECIDED_BY)
+    if not isinstance(kind, str) or not isinstance(evidence, str):
+        return True
+    return CALIBRATION.is_counted(cast("Kind", kind), finding.cause, evidence)
 
 
 def likelihood(finding: FindingRow) -> str:

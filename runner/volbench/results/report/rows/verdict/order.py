@@ -15,7 +15,7 @@ CAUSE_CONFIDENCE_MIN = 0.7
 """From here on a cause is `likely`: what is less likely is a question, and no reason in a headline."""
 CAUSE_SHARE_MIN = 0.2
 """What explains less than a fifth of a latency does not make one volume several times slower."""
-_OF_VOLUMES = GROUPS[:2]
+_LIMIT, *_ = _OF_VOLUMES = GROUPS[:2]
 """Of causes in no order, these kinds come first: volumes differ, server and load are the same."""
 Bounds = tuple[float, float]
 
@@ -109,6 +109,38 @@ def leading_first(findings: Sequence[FindingRow]) -> tuple[FindingRow, ...]:
     return (first, *(finding for finding in findings if finding is not first))
 
 
+def limit_and_use(order: Order) -> tuple[Rival, Rival] | None:
+    """Return the limit of the volume that was met, and what used the volume beside the load; None without both.
+
+    Each alone is half of the answer: a dump that empties credits harms a volume that has them, and no other. A
+    third cause must be sure to be smaller than one of them.
+    """
+    rivals = (order.first, *order.undecided, *order.smaller)
+    limit = next((rival for rival in rivals if _group(rival) == _LIMIT), None)
+    use = next((rival for rival in rivals if _is_use(rival)), None)
+    if limit is None or use is None or order.first not in (limit, use):
+        return None
+    most = max(rival.finding.share or 0.0 for rival in (limit, use))
+    further = [rival for rival in rivals if rival not in (limit, use)]
+    is_open = any(rival in order.undecided or (rival.finding.share or 0.0) > most for rival in further)
+    return None if is_open else (limit, use)
+
+
+def named_findings(order: Order) -> tuple[FindingRow, ...]:
+    """Return what a headline names: the first cause, or a limit and what used the volume."""
+    return tuple(rival.finding for rival in limit_and_use(order) or (order.first,))
+
+
+def titles_of(order: Order) -> str:
+    """Return the causes that a headline names, in words."""
+    return ", and ".join(map(title_of, named_findings(order)))
+
+
+def least_sure(order: Order) -> FindingRow:
+    """Return what the likelihood is of: of two causes that are named, the less likely one."""
+    return min(named_findings(order), key=lambda finding: finding.confidence or 0.0)
+
+
 def order_note(order: Order, winner: str = "") -> str:
     """Return what the headline's cause explains, and what else does, as clauses; empty of one that is alone.
 
@@ -116,6 +148,9 @@ def order_note(order: Order, winner: str = "") -> str:
         order: of which the first one stands before.
         winner: the faster volume; empty: there is none to compare with.
     """
+    if (both := limit_and_use(order)) is not None:
+        limit, use = both
+        return f"that limit explains {_size(limit)}, and what uses the volume {_share(use)}"
     size_text = f"that cause explains {_size(order.first)}"
     if order.undecided:
         rival = order.undecided[0]
@@ -149,8 +184,18 @@ def _location(finding: FindingRow) -> tuple[str, str, bool]:
 
 
 def _is_of_volume(rival: Rival) -> bool:
+    return _group(rival) in _OF_VOLUMES
+
+
+def _group(rival: Rival) -> str:
     cause = rival.finding.cause
-    return cause in CAUSES and CAUSES[cause].group in _OF_VOLUMES
+    return CAUSES[cause].group if cause in CAUSES else ""
+
+
+def _is_use(rival: Rival) -> bool:
+    """Return whether it is something else that uses the volume, not only the CPUs."""
+    info = CAUSES.get(rival.finding.cause)
+    return info is not None and info.is_of_others and info.waits_for_volume
 
 
 def _size(rival: Rival) -> str:

@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from volbench.core.base.text import percent
 from volbench.core.records.report import CellRow, FindingRow
 from volbench.results.compare.figures import figure_of
-from volbench.results.report.rows.verdict.lead import confidence_figure, likelihood
+from volbench.results.report.rows.verdict.lead import confidence_text, likelihood
 from volbench.results.report.rows.verdict.order import (
     Order,
     Rival,
     is_likely,
     is_reason,
+    least_sure,
+    limit_and_use,
     order_note,
     order_of,
     title_of,
+    titles_of,
 )
 from volbench.results.report.wording import joined
 
@@ -34,7 +37,7 @@ class CauseClause:
 def cause_of(
     step: str, loser: str, winner: str, findings: Sequence[FindingRow], cells: Sequence[CellRow] = ()
 ) -> CauseClause:
-    """Return `likely cause on gp3, confidence 85 %: ...`: what adds most to the difference; or that none is likely.
+    """Return `likely cause on gp3, confidence 92 %: ...`: what adds most to the difference; or that none is likely.
 
     Where the faster volume waits for it, too, it is of both. Where several may add most, the clause says so. The
     notes say how much it explains where another cause explains much too.
@@ -61,7 +64,7 @@ def cause_of(
     weaker = _weaker(first, of_winner) if order.first.is_shared else ""
     where = f"both {winner} and {loser}" if order.first.is_shared and not weaker else loser
     return CauseClause(
-        clause=f"{likelihood(first)} cause on {where}{sureness(order)}: {title_of(first)}",
+        clause=f"{likelihood(least_sure(order))} cause on {where}{sureness(order)}: {titles_of(order)}",
         notes=(
             f"that cause is {weaker} on {winner}, too" if weaker else "",
             order_note(order, winner),
@@ -71,12 +74,12 @@ def cause_of(
 
 
 def sureness(order: Order) -> str:
-    """Return `, confidence 85 %`, and that it is one of several, or of invalid cells only."""
-    finding = order.first.finding
+    """Return `, confidence 92 %`, and that it is one of several, or of invalid cells only."""
+    finding, rivals = least_sure(order), len(order.undecided) if limit_and_use(order) is None else 0
     return "".join(
         (
-            "" if finding.confidence is None else f", confidence {confidence_figure(finding.confidence)}",
-            f", one of {1 + len(order.undecided)}" if order.undecided else "",
+            "" if finding.confidence is None else f", {confidence_text(finding)}",
+            f", one of {1 + rivals}" if rivals else "",
             "" if finding.valid else ", of invalid cells only",
         )
     )

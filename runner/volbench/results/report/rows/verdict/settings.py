@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from volbench.core.records.base import Scalar
-from volbench.core.records.report import CellRow, DurabilityRow, EffectRow, FindingRow
+from volbench.core.records.report import (
+    AssociationRow,
+    CellRow,
+    DurabilityRow,
+    EffectRow,
+    FindingRow,
+    PredictionRow,
+    RefutedRow,
+    Report,
+)
 from volbench.results.report.rows.verdict.reason import is_step
 from volbench.results.report.rows.verdict.subject import FIO, size_of
 from volbench.results.report.wording import joined, load_text, setting_text
@@ -14,7 +23,7 @@ from volbench.results.report.wording import joined, load_text, setting_text
 BASE = "the base"
 OF_VOLUME = "volume."
 """Before the name of a factor that is an option of the volume."""
-_Row = TypeVar("_Row", CellRow, FindingRow, DurabilityRow)
+_Row = TypeVar("_Row", AssociationRow, CellRow, DurabilityRow, FindingRow, PredictionRow, RefutedRow)
 
 
 def level_text(row: EffectRow) -> str:
@@ -76,6 +85,23 @@ def variant_names(effects: Sequence[EffectRow], cells: Sequence[CellRow]) -> dic
         return {}
     parameters = {cell.volume: cell.parameters for cell in reversed(cells)}
     return {volume: _changes(of_cell, bases) for volume, of_cell in parameters.items()}
+
+
+def with_setting_names(report: Report) -> Report:
+    """Return a report whose causes, losses and cells are of settings, as its headline is, and not of variants."""
+    names = variant_names(report.effects, report.cells)
+    if not names:
+        return report
+    return report.model_copy(
+        update={
+            "cells": tuple(with_names(report.cells, names)),
+            "findings": tuple(with_names(report.findings, names)),
+            "refuted": tuple(with_names(report.refuted, names)),
+            "associations": tuple(with_names(report.associations, names)),
+            "durability": tuple(with_names(report.durability, names)),
+            "predictions": tuple(with_names(report.predictions, names)),
+        }
+    )
 
 
 def bases_of(rows: Sequence[EffectRow]) -> dict[str, Scalar]:

@@ -15,7 +15,7 @@ from volbench.results.report.rows.verdict.clauses import cells_of
 from volbench.results.report.rows.verdict.comparisons import comparison_rows
 from volbench.results.report.rows.verdict.lead import lead
 from volbench.results.report.rows.verdict.order import leading_first
-from volbench.results.report.wording import ADJUSTED, comparison_text, is_adjusted, joined, label, load_text
+from volbench.results.report.wording import ADJUSTED, comparison_text, is_turned, joined, label, load_text
 
 SHOWN_MAX = 4
 """More comparisons than this in one sentence are not read; the rest are counted."""
@@ -205,7 +205,7 @@ def _compared_cells(rows: Sequence[ComparisonRow]) -> str:
     """Return how many cells were compared, and how many of them are disturbed and used within their bounds."""
     disturbed = max((sum(row.within_bounds) for row in rows), default=0)
     cells = f"cells, {disturbed} of them disturbed" if disturbed else "valid cells"
-    cells += ADJUSTED if any(map(is_adjusted, rows)) else ""
+    cells += ADJUSTED if any(map(is_turned, rows)) else ""
     counts = sorted({row.runs for row in rows})
     if len(counts) == 1:
         return f"{counts[0][0]} against {counts[0][1]} {cells}"

@@ -19,6 +19,7 @@ from volbench.results.report.rows.verdict.clauses import (
     metric_words,
     ratio_words,
     size_words,
+    than_words,
 )
 from volbench.results.report.rows.verdict.reason import CauseClause, cause_of
 from volbench.results.report.rows.verdict.settings import (
@@ -35,7 +36,7 @@ from volbench.results.report.rows.verdict.settings import (
     with_names,
 )
 from volbench.results.report.rows.verdict.subject import largest_of, size_of
-from volbench.results.report.wording import joined, level_cells, load_text, setting_text
+from volbench.results.report.wording import joined, level_cells, load_text, setting_text, settings_measured
 
 _COMPARABLE = "that can be compared"
 _DECIDED = ("better", "worse")
@@ -116,7 +117,7 @@ def _decided(rows: Sequence[EffectRow], cause: CauseClause, of: str, where: str)
     headline = Headline(
         size=f"{level_text(best)} is better than {base_text(best)}{looks}{where}: {figure}",
         cause=cause.clause,
-        decided=f"decided by {level_cells(best)}",
+        decided=settings_measured(best),
         praised=level_text(best),
         notes=(
             "" if rows[0] is best else f"not decided: {_figure_with(rows[0])}",
@@ -127,7 +128,7 @@ def _decided(rows: Sequence[EffectRow], cause: CauseClause, of: str, where: str)
         return headline
     worst = worse[-1]
     which = "is worse" if len(worse) == 1 else f"is worst of {len(worse)} that are worse"
-    clause = f"{level_text(worst)} {which}: {ratio_words(worst)} than with {base_text(worst)}"
+    clause = f"{level_text(worst)} {which}: {ratio_words(worst, f'with {base_text(worst)}')}"
     return replace(headline, cause=clause, notes=(*headline.notes, cause.clause))
 
 
@@ -144,7 +145,7 @@ def _of_base(rows: Sequence[EffectRow], worst: EffectRow, cause: CauseClause, of
     return Headline(
         size=f"{text}: {figure}",
         cause=cause.clause,
-        decided=f"decided by {level_cells(worst)}",
+        decided=settings_measured(worst),
         praised=base_of_all(rows),
     )
 
@@ -165,7 +166,9 @@ def _undecided(rows: Sequence[EffectRow], of: str, where: str) -> Headline:
         )
     elif goodness(lead) > 0:
         looks = f"best{of}" if of else f"better than {base_text(lead)}"
-        text = f"{level} looks {looks}{where}, {figure}{f' than with {base_text(lead)}' if of else ''}"
+        text = (
+            f"{level} looks {looks}{where}, {figure}{f' {than_words(lead)} with {base_text(lead)}' if of else ''}"
+        )
     else:
         looks = f"best{of}" if of else f"better than {level}"
         text = f"{base if of else base_text(lead)} looks {looks}{where}, {figure} with {level}"
@@ -182,7 +185,7 @@ def _equivalent(largest: EffectRow, of: str, where: str) -> Headline:
     return Headline(
         size=f"{text}: {metric_words(largest)} {size_words(largest)} with {level}",
         cause=f"no change beyond {percent(largest.margin)}",
-        decided=f"decided by {level_cells(largest)}",
+        decided=settings_measured(largest),
     )
 
 
@@ -219,7 +222,7 @@ def _step_and_load(row: EffectRow) -> tuple[str, str]:
 
 
 def _figure_with(row: EffectRow) -> str:
-    return f"{size_words(row)} with {level_text(row)} than with {base_text(row)}"
+    return f"{size_words(row)} with {level_text(row)} {than_words(row)} with {base_text(row)}"
 
 
 def _cause(
@@ -254,7 +257,7 @@ def _dependences(rows: Sequence[EffectRow], interactions: Sequence[EffectRow]) -
     ]
     return [
         f"with {setting_text(row.factors[1], row.levels[1])} the change by"
-        f" {setting_text(row.factors[0], row.levels[0])} is {size_words(row)} than with"
+        f" {setting_text(row.factors[0], row.levels[0])} is {size_words(row)} {than_words(row)} with"
         f" {setting_text(row.factors[1], row.bases[1])}"
         for row in sorted(decided, key=size_of, reverse=True)[:LISTED_MAX]
     ]
