@@ -10,6 +10,7 @@ from causes.observed import Run
 from causes.scoring import is_accusation, is_acquittal, is_named, is_right, is_storage, is_wrong_and_sure
 from vm.injection_sample import SAMPLE, SUFFIX, unpacked
 from vm.injection_scores import Proven, in_order, page, read_run
+from vm.injections import conditions
 from volbench.results.store.run_directory import RunDirectory
 
 PAGE = Path(__file__).parents[3] / "results" / "examples" / "real-kernels" / "injections.md"
@@ -56,6 +57,15 @@ def test_a_weak_name_for_what_a_limit_makes_as_well_is_one_of_two(scored: tuple[
     """Each was named wrongly with 0.42 at first, three of them before causes of 0.69 to 0.98."""
     runs = {run.condition: run for run in scored[0]}
     assert [name for name in UNDECIDED if is_named(runs[name])] == []
+
+
+def test_the_overview_counts_steps_before_the_fourth_generation(scored: tuple[list[Run], str]) -> None:
+    names, fourth = list(conditions()["injections"]), conditions()["generations"][3]["from"]
+    older = [run for run in scored[0] if run.injected and run.condition in names[: names.index(fourth)]]
+    named = [run for run in older if is_named(run)]
+    overview = " ".join(PAGE.with_name("README.md").read_text(encoding="utf-8").split())
+    right = f"{sum(map(is_right, named))} of the {len(named)} that are named are right today"
+    assert f"Of the older {len(older)} steps, {right}" in overview
 
 
 def test_the_sample_is_small() -> None:
