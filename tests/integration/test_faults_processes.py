@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import docker
 import pytest
+from kernel_kills import killing_for_memory, none_killed_for_memory
 from live_run import FINISHED, Bench
 
 KILLS: dict[str, tuple[Callable[[Bench], int | None], str]] = {
@@ -80,6 +81,7 @@ def test_a_server_that_is_killed_again_and_again_ends_the_run(local: Bench) -> N
 
 
 @pytest.mark.docker
+@none_killed_for_memory()
 def test_containers_that_are_killed_are_told_apart(docker_run: Bench) -> None:
     """The server's container killed in one cell, the agent's in the other: both are tried again."""
     client = docker.from_env()
@@ -119,9 +121,10 @@ def test_a_server_out_of_memory_is_told_as_that(docker_run: Bench) -> None:
     stats = cast("dict[str, Any]", container.stats(stream=False))
     limit = stats["memory_stats"]["usage"] + (16 << 20)
     container.update(mem_limit=limit, memswap_limit=limit)
-    container.exec_run(["sh", "-c", "head -c 200000000 /dev/zero | tail"], detach=True)  # tail keeps all of it
-    client.close()
-    docker_run.until(lambda: len(docker_run.failed_causes()) == 1, process)
+    with killing_for_memory():
+        container.exec_run(["sh", "-c", "head -c 200000000 /dev/zero | tail"], detach=True)  # tail keeps all of it
+        client.close()
+        docker_run.until(lambda: len(docker_run.failed_causes()) == 1, process)
     assert list(docker_run.failed_causes().values()) == ["oom"]
     process.send_signal(signal.SIGINT)
     assert docker_run.end(process).code == 130

@@ -22,6 +22,7 @@ NEVER_ONE = frozenset(
         "core/base/parse.py: len(text) digits",
         "results/explain/calibration.py: len(checks) hold,",
         "results/explain/recordings/timeline.py: len(entities) devices (--device names another)",
+        "results/recorded/formats.py: len(recorded) recordings in this file are read: divide",
         "results/recorded/timelines.py: len(hosts) hosts, explained each for itself:",
         "results/report/formats/terminal.py: count comparisons without a test:",
         "results/report/wording.py: base cells of each level",

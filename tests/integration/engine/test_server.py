@@ -13,6 +13,7 @@ from pathlib import Path
 
 import mysql.connector
 import pytest
+from kernel_kills import killing_for_memory, none_killed_for_memory
 from supervised_engine import CONFIG, DATASET, DOCKER_IF_SLOW, IN_DOCKER, ON_LOCAL, Engine
 
 from volbench.core.base.confinement import USERS
@@ -59,7 +60,7 @@ class TestServer:
     def test_a_kill_from_outside_is_named_as_the_cause_of_a_failed_query(
         self, engine: Engine, template: Template
     ) -> None:
-        with engine.seeded(template) as bench:
+        with none_killed_for_memory(), engine.seeded(template) as bench:
             server = bench.server()
             server.start()
             pid = bench.supervisor.state().pid
@@ -267,7 +268,7 @@ class TestServer:
         self, engine: Engine, template: Template
     ) -> None:
         with engine.seeded(template, mem_limit="160m", memswap_limit="160m") as bench:
-            with pytest.raises(StepFailed) as caught:
+            with killing_for_memory(), pytest.raises(StepFailed) as caught:
                 bench.server().start()
             assert caught.value.cause == "oom"
             assert bench.supervisor.state().exit_code == 137

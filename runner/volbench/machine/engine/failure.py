@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from volbench.core.base.text import counted
 from volbench.core.records.cell import Failure
 from volbench.errors import (
     EXIT_ENVIRONMENT,
@@ -160,7 +161,8 @@ def _killed(circumstances: Circumstances) -> _Signature | None:
         return _signature(
             "oom",
             "",
-            f"the kernel killed the server for lack of memory ({circumstances.oom_kills} kills since the start)",
+            "the kernel killed the server for lack of memory"
+            f" ({counted(circumstances.oom_kills, 'such kill')} on this machine since the server's start)",
             "lower innodb_buffer_pool_size, or give the server's container more memory",
         )
     return _signature(
