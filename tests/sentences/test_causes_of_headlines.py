@@ -17,7 +17,7 @@ from volbench.results.report.rows.verdict.lead import certainty
 
 REPORTS = dict(reports())
 NAMED = re.compile(
-    r"likely cause on (?:both \S+ and )?(?P<volume>[\w.-]+), (?P<confidence>confidence \d+ %|not counted)"
+    r"likely cause on (?:both \S+ and )?(?P<volume>[\w.-]+)(?:, (?P<confidence>confidence \d+ %))?"
     r"(?:, [^:]+)?: (?P<title>[^;]+)"
 )
 BOTH = re.compile(
@@ -69,8 +69,8 @@ def is_counted(finding: FindingRow) -> bool:
 
 def has_confidence_of(stated: str, finding: FindingRow) -> bool:
     """Whether a headline states the confidence of a finding; a kind that was never counted has no figure."""
-    if stated == "not counted" or not is_counted(finding):
-        return stated == "not counted" and not is_counted(finding)
+    if not stated or not is_counted(finding):
+        return not stated and not is_counted(finding)
     expected = 100 * min(0.99, finding.confidence or 0)
     return value_of(re.sub("[^0-9.]", "", stated)) == pytest.approx(expected, abs=0.51)
 
@@ -97,7 +97,9 @@ def objection(report: Report, text: str) -> str:
         return ""
     causes = likely(report, match["volume"])
     titles = re.split(r", and (?=a |s)", match["title"])
-    return (objection_to_two if len(titles) == 2 else objection_to_one)(causes, titles, match["confidence"], text)
+    return (objection_to_two if len(titles) == 2 else objection_to_one)(
+        causes, titles, match["confidence"] or "", text
+    )
 
 
 def objection_to_one(causes: list[FindingRow], titles: list[str], confidence: str, text: str) -> str:

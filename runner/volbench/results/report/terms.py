@@ -22,9 +22,9 @@ _TERMS = {
         "A confidence is how many of such findings were right in volbench's own lab of injected faults, less where"
         " a check fails or could not be made, or not every cell shows the cause."
     ),
-    r", not counted\b": (
-        "Not counted: volbench's own lab of injected faults never had such a finding, which is called likely at"
-        " most."
+    r", not counted\b|\bcause on (?![^:;]*, confidence \d)[^:;]*:": (
+        "A cause without a confidence is not counted: volbench's own lab of injected faults never had such a"
+        " finding, which is called likely at most."
     ),
 }
 

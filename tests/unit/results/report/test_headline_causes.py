@@ -168,7 +168,7 @@ def test_a_limit_and_what_uses_the_volume_are_one_reason(
     backup = finding(cause="interference.backup", share=backup_share, confidence=0.98)
     text = headline_with(slower, finding(share=limit_share, counted=False), backup)
     assert text == (
-        f"; likely cause on b, not counted: {LIMIT}, and {BACKUP}; that limit explains {limit_share:.0%} of the"
+        f"; likely cause on b: {LIMIT}, and {BACKUP}; that limit explains {limit_share:.0%} of the"
         f" latency, and what uses the volume {backup_share:.0%}"
     ).replace("%", " %")
     third = finding(cause="interference.cpu", share=0.6)

@@ -39,10 +39,14 @@ def test_the_strengths_of_a_verdict_have_their_scale(headline: str, term: str) -
 
 def test_a_confidence_is_explained_where_one_is_stated() -> None:
     """Many causes had `confidence 85 %`, defined nowhere."""
-    counted, missing = "likely cause on b, confidence 92 %: x", "likely cause on b, not counted: x"
+    counted, missing = "likely cause on b, confidence 92 %: x", "likely cause on b: x"
     (text,) = terms_of([counted])
     assert text.startswith("A confidence is how many of such findings were right in volbench's own lab")
     (text,) = terms_of([missing])
-    assert text.startswith("Not counted: volbench's own lab of injected faults never had such a finding")
-    assert len(terms_of([counted, missing])) == 2
+    assert text.startswith(
+        "A cause without a confidence is not counted: volbench's own lab of injected faults never"
+    )
+    assert terms_of(["likely cause on both a and b, one of 2: x"]) == (text,)
+    assert terms_of(["Likely, not counted; explains 98 % of the latency."]) == (text,)
+    assert len(terms_of([counted, f"{counted}; {missing}"])) == 2
     assert terms_of(["transactions/s 3 to 4"]) == ()

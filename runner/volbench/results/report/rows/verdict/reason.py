@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from volbench.core.base.text import percent
 from volbench.core.records.report import CellRow, FindingRow
 from volbench.results.compare.figures import figure_of
-from volbench.results.report.rows.verdict.lead import confidence_text, likelihood
+from volbench.results.report.rows.verdict.lead import confidence_text, is_counted, likelihood
 from volbench.results.report.rows.verdict.order import (
     Order,
     Rival,
@@ -74,11 +74,12 @@ def cause_of(
 
 
 def sureness(order: Order) -> str:
-    """Return `, confidence 92 %`, and that it is one of several, or of invalid cells only."""
+    """Return `, confidence 92 %` if it is counted, and that it is one of several, or of invalid cells only."""
     finding, rivals = least_sure(order), len(order.undecided) if limit_and_use(order) is None else 0
+    has_confidence = finding.confidence is not None and is_counted(finding)
     return "".join(
         (
-            "" if finding.confidence is None else f", {confidence_text(finding)}",
+            f", {confidence_text(finding)}" if has_confidence else "",
             f", one of {1 + rivals}" if rivals else "",
             "" if finding.valid else ", of invalid cells only",
         )
