@@ -6,20 +6,24 @@ import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from volbench.core.base import safe_files
 
 
-def killing_for_memory() -> AbstractContextManager[None]:
+@contextmanager
+def killing_for_memory() -> Iterator[None]:
     """Hold while the kernel is made to kill a process for lack of memory; waits for tests that must see none."""
-    return _held(fcntl.LOCK_EX)
+    with _held(fcntl.LOCK_EX):
+        yield
 
 
-def none_killed_for_memory() -> AbstractContextManager[None]:
+@contextmanager
+def none_killed_for_memory() -> Iterator[None]:
     """Hold while no test makes the kernel kill a process for lack of memory; several tests may."""
-    return _held(fcntl.LOCK_SH)
+    with _held(fcntl.LOCK_SH):
+        yield
 
 
 @contextmanager
