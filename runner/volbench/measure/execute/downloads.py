@@ -76,13 +76,21 @@ def download_path(url: str, cache: Path) -> Path:
     return download_directory(cache) / hashlib.sha256(url.encode()).hexdigest()[:16] / name
 
 
-def download(url: str, path: Path, *, sha256: str = "", progress: Progress) -> bool:
+def download(
+    url: str,
+    path: Path,
+    *,
+    sha256: str = "",
+    progress: Progress,
+    without_room: str = "name another path: dataset.path",
+) -> bool:
     """Bring the address's file, or all files below an address that ends in a slash, to `path`.
 
     Args:
         url: https://, http:// or s3://; the records refuse others.
         sha256: that the file must have; empty: any.
         progress: is called with a sentence every few seconds.
+        without_room: the next step where the path's file system has no room for it.
 
     Returns whether anything was downloaded. Raises MissingPrerequisite (cause `download_failed`), StepFailed for
     other bytes than announced, UsageError where `path` is not volbench's, Refused where it is another user's.
@@ -97,9 +105,7 @@ def download(url: str, path: Path, *, sha256: str = "", progress: Progress) -> b
             if record is not None and _is_current(record, url, files.versions, sha256):
                 return False
             sizes = [version.size_bytes for version in files.versions.values() if version.size_bytes is not None]
-            require_space(
-                path.parent, sum(sizes), purpose="the download", next_step="name another path: dataset.path"
-            )
+            require_space(path.parent, sum(sizes), purpose="the download", next_step=without_room)
             digest = _replace(files, path, sha256, progress)
         _write_record(path, DownloadRecord(url=url, files=dict(files.versions), sha256=digest))
     return True

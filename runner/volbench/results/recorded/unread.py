@@ -47,7 +47,11 @@ _UNREAD = {
     "EXPLAIN of a statement": (r"\| *id *\| *select_type *\|", _OF_HOST),
     "pt-query-digest": (r"^# Overall: .* total, ", "the slow log itself, to `volbench capture`"),
     "an error log": (r"\[(?:Note|Warning|ERROR|System)\] (?:\[MY-|InnoDB)", _OF_SERVER),
-    "a dump": (r"^-- (?:MySQL|MariaDB) dump ", "recordings; `dataset: {kind: dump}` of a suite takes it"),
+    "a dump": (
+        r"^-- (?:MySQL|MariaDB) dump |^CREATE DATABASE /\*!32312"
+        r"|^/\*!40101 SET @(?:OLD_CHARACTER_SET_CLIENT|saved_cs_client)",
+        "recordings; `dataset: {kind: dump}` of a suite takes it",
+    ),
     "a suite of volbench": (r"^schema: \d+\n(?s:.*)^steps:", "recordings; `volbench run` takes it"),
     "pidstat": (
         r"\b(?:UID|USER|PID) +(?:PID|TGID +TID|%usr|kB_rd/s|minflt/s|cswch/s)\b",
@@ -76,16 +80,8 @@ _UNREAD = {
         r"^Aborted_clients +-?\d+ +-?\d+ +-?\d+",
         "what it was made of: `mysqladmin extended-status -i 10`",
     ),
-    "variables of the server": (
-        r"^auto_increment_increment\t",
-        "all of SHOW GLOBAL STATUS, several times: `mysqladmin extended-status -i 10`",
-    ),
-    "a dump of mysqldump": (
-        r"^CREATE DATABASE /\*!32312|^/\*!40101 SET @(?:OLD_CHARACTER_SET_CLIENT|saved_cs_client)",
-        "recordings; `dataset: {kind: dump}` of a suite takes it",
-    ),
     "SHOW VARIABLES, or a part of SHOW STATUS": (
-        r"^\|?[ \t]*Variable_name[ \t]*(?:\||\t)[ \t]*Value[ \t]*\|?$",
+        r"^\|?[ \t]*Variable_name[ \t]*(?:\||\t)[ \t]*Value[ \t]*\|?$|^auto_increment_increment\t",
         "all of SHOW GLOBAL STATUS, several times: `mysqladmin extended-status -i 10`",
     ),
     "INNODB_METRICS": (r"^NAME\tSUBSYSTEM\tCOUNT\t|\| NAME +\| SUBSYSTEM +\| COUNT ", _OF_SERVER),

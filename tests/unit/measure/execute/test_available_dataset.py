@@ -9,7 +9,8 @@ import pytest
 from s3_server import NAME, credentials, s3, s3_address
 
 from volbench.core.records.dataset import DatasetSpec
-from volbench.errors import MissingPrerequisite
+from volbench.errors import MissingPrerequisite, VolbenchError
+from volbench.machine.volume import space
 from volbench.measure.execute.cell.dataset import available
 
 __all__ = ["credentials", "s3", "s3_address"]
@@ -46,6 +47,19 @@ def test_an_object_that_is_missing_is_named(tmp_path: Path, s3: Any) -> None:
     with pytest.raises(MissingPrerequisite, match="could not be downloaded") as raised:
         attempt.__enter__()
     assert raised.value.cause == "download_failed"
+    assert not (tmp_path / "downloads").exists()
+
+
+def test_a_volume_without_room_for_the_download_is_told_what_a_pod_can_have(
+    tmp_path: Path, s3: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod takes no `path` next to a `url`."""
+    s3.put_object(Bucket=NAME, Key="shop.sql", Body=DUMP)
+    monkeypatch.setattr(space, "free_bytes", lambda _: 1)
+    attempt = available(DatasetSpec(kind="dump", url=f"s3://{NAME}/shop.sql"), tmp_path, lambda _: None)
+    with pytest.raises(VolbenchError) as raised:
+        attempt.__enter__()
+    assert "pvc:CLAIM/" in raised.value.next_step
     assert not (tmp_path / "downloads").exists()
 
 

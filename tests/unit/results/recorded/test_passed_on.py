@@ -143,3 +143,16 @@ def test_a_report_of_iostat_begins_where_its_line_came() -> None:
     assert times(recorded, "aqu_sz") == times(read(iostat(ROWS)), "aqu_sz")
     assert recorded.midnight_epoch_s == START.replace(hour=0, tzinfo=UTC).timestamp()
     assert (recorded.midnight_epoch_s or 0.0) % DAY_S == 0
+
+
+@pytest.mark.parametrize("unstamped", [0, 60])
+def test_a_long_text_that_was_passed_on_is_read_as_a_short_one(unstamped: int) -> None:
+    """Of a long text some lines tell whether they have times; those without one may come together."""
+    reports = [
+        f"[ {t}s ] thds: 4 tps: {10 + t % 7}.00 qps: 1 lat (ms,95%): 5.00 err/s: 0.00" for t in range(1, 901)
+    ]
+    stamped = [f"{START + timedelta(seconds=t):%Y-%m-%dT%H:%M:%SZ} {line}" for t, line in enumerate(reports)]
+    text = "\n".join([*["starting"] * unstamped, *stamped])
+    recorded = read(text)
+    assert recorded.clocked
+    assert len(times(recorded, "tps")) == 900

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from volbench.core.profile.claim_path import CLAIM_EXAMPLE
 from volbench.core.records.dataset import DatasetSpec
 from volbench.machine.engine.own_data.on_claim import located
 from volbench.measure.execute.downloads import download, download_directory, download_path
+
+_WITHOUT_ROOM = f"measure a larger volume; or download the dump to a claim, and name it alone ({CLAIM_EXAMPLE})"
 
 
 @contextmanager
@@ -27,7 +30,7 @@ def available(dataset: DatasetSpec, directory: Path, say: Callable[[str], None])
         return
     path = download_path(dataset.url, directory)
     try:
-        download(dataset.url, path, sha256=dataset.sha256, progress=say)
+        download(dataset.url, path, sha256=dataset.sha256, progress=say, without_room=_WITHOUT_ROOM)
         yield dataset.model_copy(update={"path": str(path)})
     finally:
         shutil.rmtree(download_directory(directory), ignore_errors=True)
